@@ -1,0 +1,62 @@
+"""Where the project's data, notebooks and outputs lie, whatever the working directory."""
+
+import os
+from pathlib import Path
+
+from evalkit.errors import InputError
+
+
+def root() -> Path:
+    """Give the project root.
+
+    Returns
+    -------
+    Path
+        The nearest folder at or above the working directory that holds ``evalkit/`` and ``data/``, else the
+        folder that the package was installed from.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "evalkit").is_dir() and (folder / "data").is_dir():
+            return folder
+    return Path(__file__).resolve().parent.parent
+
+
+def outputs() -> Path:
+    """Give the folder for everything generated: ``$EVALKIT_OUTPUTS``, else ``outputs/`` in the project root."""
+    chosen = os.environ.get("EVALKIT_OUTPUTS")
+    return Path(chosen).absolute() if chosen else root() / "outputs"
+
+
+def embeddings_folder() -> Path:
+    """Give the folder of the recorded vectors."""
+    return root() / "data" / "embeddings"
+
+
+def dataset_folder(dataset: str | Path) -> Path:
+    """Find the folder of a data set.
+
+    Parameters
+    ----------
+    dataset
+        A name under ``data/`` in the project root, or the path of a folder.
+
+    Returns
+    -------
+    Path
+        A folder that holds a ``dataset.yaml``.
+
+    Raises
+    ------
+    InputError
+        No such folder, or no ``dataset.yaml`` in it; the text lists the data sets there are.
+    """
+    named = root() / "data" / dataset
+    for folder in (named, Path(dataset).expanduser().absolute()):
+        if (folder / "dataset.yaml").is_file():
+            return folder
+    known = sorted(path.parent.name for path in (root() / "data").glob("*/dataset.yaml"))
+    raise InputError(
+        f"data set {str(dataset)!r}: no dataset.yaml in {named} and no such folder; "
+        f"give the path of a folder with a dataset.yaml, or one of: {', '.join(known) or 'none under data/'}"
+    )

@@ -1,0 +1,145 @@
+"""What a user can set for indexing and evaluating, checked before anything runs."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from evalkit.errors import InputError
+
+Retention = Literal["full", "snippet", "hash", "none"]
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def checked(cls, **values: Any) -> Self:  # noqa: ANN401 - values come from notebooks and the command line
+        """Build the settings, with every fault in one error.
+
+        Raises
+        ------
+        InputError
+            Unknown names or values outside their range; the text names each with the value found.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            lines = [
+                f"{'.'.join(str(part) for part in fault['loc']) or 'settings'}: {fault['msg']}, "
+                f"found {fault['input']!r}"
+                for fault in error.errors()
+            ]
+            known = ", ".join(sorted(cls.model_fields))
+            raise InputError("settings refused:\n- " + "\n- ".join(lines) + f"\nknown settings: {known}") from None
+
+
+class EmbeddingSettings(_Settings):
+    """Which model makes the vectors.
+
+    Attributes
+    ----------
+    embedder
+        ``recorded``: the vectors in ``data/embeddings``; ``ollama``: a live Ollama server (``OLLAMA_HOST``).
+    model
+        Name of the model; for ``recorded`` the one that ``model.json`` names.
+    profile
+        Prompt profile; None takes the model's known one and refuses a model without.
+    embed_batch
+        Prompts a request; part of the vectors' provenance, since batching can change the last bits.
+    embed_timeout
+        Seconds that one embedding request may take.
+    """
+
+    embedder: Literal["recorded", "ollama"] = "recorded"
+    model: Annotated[str, Field(min_length=1)] = "embeddinggemma:300m"
+    profile: str | None = None
+    embed_batch: PositiveInt = 32
+    embed_timeout: Annotated[float, Field(gt=0)] = 60.0
+
+
+class CollectionSettings(EmbeddingSettings):
+    """Which collection is meant: data set, chunking version, model, and the name when it is not the default.
+
+    Attributes
+    ----------
+    dataset
+        Name under ``data/`` or path of a folder.
+    chunking
+        Chunking version; None takes the data set's own.
+    collection
+        Name of the collection; None makes ``evalkit-<data set>-<embedder>-<model>-<chunking>``.
+    """
+
+    dataset: Annotated[str, Field(min_length=1)]
+    chunking: str | None = None
+    collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")] | None = None
+
+
+class IndexSettings(CollectionSettings):
+    """What indexing needs.
+
+    Attributes
+    ----------
+    recreate
+        Drop a collection of the same name that holds something else, and write anew.
+    verify_sample
+        Stored vectors to compare with the vector cache, at most.
+    upsert_batch
+        Points a request.
+    """
+
+    recreate: bool = False
+    verify_sample: PositiveInt = 64
+    upsert_batch: PositiveInt = 256
+
+
+class EvaluateSettings(CollectionSettings):
+    """What an evaluation needs.
+
+    Attributes
+    ----------
+    ks
+        Cutoffs K, each at least 1, ascending and unique.
+    threshold
+        Hits must score above it (strictly, as float32); None is off.
+    exact
+        Ask for exact search instead of the approximate index.
+    hnsw_ef
+        Beam width of the approximate search; None is the engine's default.
+    depth
+        Depth of the diagnostic ranking that is kept beside the scored ones and never scored.
+    retention
+        How much of a retrieved text the record keeps: all, 200 characters, its SHA-256, or nothing.
+    deadline
+        Seconds that the whole evaluation may take.
+    verify_sample
+        Stored vectors to compare with the vector cache, at most.
+    """
+
+    ks: tuple[PositiveInt, ...] = (1, 3, 5)
+    threshold: float | None = None
+    exact: bool = False
+    hnsw_ef: PositiveInt | None = None
+    depth: PositiveInt = 20
+    retention: Retention = "full"
+    deadline: Annotated[float, Field(gt=0)] = 120.0
+    verify_sample: PositiveInt = 64
+
+    @field_validator("ks", mode="before")
+    @classmethod
+    def _tuple_of_ks(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("threshold", "deadline", "embed_timeout", mode="before", check_fields=False)
+    @classmethod
+    def _whole_numbers_are_numbers(cls, value: object) -> object:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _ks_ascend(self) -> Self:
+        if not self.ks:
+            raise ValueError("ks is empty; give at least one cutoff, such as [1, 3, 5]")
+        if list(self.ks) != sorted(set(self.ks)):
+            raise ValueError(f"ks must ascend without repeats, found {list(self.ks)}")
+        return self
