@@ -1,0 +1,120 @@
+"""The run record: what a run says about itself in ``run.json``."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatasetRecord(_Part):
+    """The data set as it was read: three hashes tell corpus, cases and labels apart."""
+
+    name: str
+    version: int | str
+    judgments: str
+    corpus_sha256: str
+    cases_sha256: str
+    labels_sha256: str
+
+
+class ModelRecord(_Part):
+    """The query embedder; ``notes`` holds the outcome of its own checks, such as the canary."""
+
+    embedder: str
+    model: str
+    digest: str
+    profile: str
+    dimension: int
+    batch: int
+    server_version: str | None = None
+    notes: dict[str, str] = {}
+
+
+class StoreRecord(_Part):
+    """The engine and the collection that was asked; ``details`` is what indexing noted with the collection."""
+
+    kind: str
+    version: str
+    collection: str
+    details: dict[str, Any] = {}
+
+
+class SearchRecord(_Part):
+    """How every question was asked; ``filter`` maps payload fields to allowed values."""
+
+    ks: tuple[int, ...]
+    threshold: float | None
+    exact: bool
+    hnsw_ef: int | None
+    depth: int
+    filter: dict[str, tuple[str, ...]]
+
+
+class CodeRecord(_Part):
+    """The code that ran: git revision and whether the tree was dirty (null outside a checkout), versions."""
+
+    revision: str | None
+    dirty: bool | None
+    python: str
+    packages: dict[str, str]
+
+
+class Checks(_Part):
+    """What was checked beside the scores; shown, never an error.
+
+    Attributes
+    ----------
+    verification
+        Number of checked things by name (points, payloads, vectors).
+    prefix
+        ``pairs`` of neighbouring K compared, and ``differing`` cases with their K, up to equal scores.
+    ties
+        For each K (as text) the cases whose tie group crosses it.
+    exact_search
+        At the largest K: ``compared`` questions, ``identical`` rankings, mean ``recall`` of the returned chunks
+        against exact search (null for exact runs), ``differing`` cases.
+    """
+
+    verification: dict[str, int] = {}
+    prefix: dict[str, Any] = {}
+    ties: dict[str, list[str]] = {}
+    exact_search: dict[str, Any] = {}
+
+
+class RunRecord(_Part):
+    """Everything in ``run.json``.
+
+    Attributes
+    ----------
+    parameters
+        Settings as the user gave them.
+    counts
+        Documents, chunks, eligible chunks, cases, facts, questions embedded, requests and retries.
+    timings
+        Seconds a stage, by name.
+    retention
+        How much of the retrieved texts the tables keep: full, snippet, hash or none.
+    notices
+        Sentences that a reader must see, such as a missing ``labels.lock``.
+    """
+
+    record_version: int = 1
+    run_id: str
+    started: datetime
+    finished: datetime
+    dataset: DatasetRecord
+    chunking: str
+    model: ModelRecord
+    store: StoreRecord
+    search: SearchRecord
+    retention: str
+    code: CodeRecord
+    parameters: dict[str, Any]
+    counts: dict[str, int]
+    timings: dict[str, float]
+    checks: Checks
+    notices: tuple[str, ...] = ()
