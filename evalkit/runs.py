@@ -1,0 +1,227 @@
+"""Run folders under ``outputs/runs``: written once and whole, read back with checks, listed, exported."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from evalkit import paths
+from evalkit.errors import InputError
+from evalkit.evaluation import Evaluation
+from evalkit.files import whole_folder, write_whole
+from evalkit.records import RunRecord
+
+RUN_ID = re.compile(r"[0-9]{8}T[0-9]{9}Z-[0-9a-f]{6}")
+TABLES = ("rankings", "scores", "questions", "facts", "judgments", "deep")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run on disk; tables are read when first asked for.
+
+    Attributes
+    ----------
+    run_id, folder
+        Identity and place.
+    record
+        The contents of ``run.json``.
+    rankings, scores, questions, facts, judgments, deep
+        Tables of the run; columns in ``docs/architecture.md``.
+    """
+
+    run_id: str
+    folder: Path
+    record: RunRecord
+
+    @cached_property
+    def rankings(self) -> pd.DataFrame:
+        """Every scored ranking, a row a question, K and rank."""
+        return self._read("rankings")
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Scores, a row an answerable case and K."""
+        return self._read("scores")
+
+    @cached_property
+    def questions(self) -> pd.DataFrame:
+        """All questions, a row a question and K."""
+        return self._read("questions")
+
+    @cached_property
+    def facts(self) -> pd.DataFrame:
+        """Required facts, a row a case, K and fact."""
+        return self._read("facts")
+
+    @cached_property
+    def judgments(self) -> pd.DataFrame:
+        """Judged chunks, a row a case and chunk."""
+        return self._read("judgments")
+
+    @cached_property
+    def deep(self) -> pd.DataFrame:
+        """The diagnostic ranking of every question, never scored."""
+        return self._read("deep")
+
+    def _read(self, table: str) -> pd.DataFrame:
+        path = self.folder / f"{table}.parquet"
+        try:
+            return pq.read_table(path).to_pandas()
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(
+                f"{path}: cannot be read ({type(error).__name__}); the run is damaged, evaluate again"
+            ) from None
+
+
+def runs_folder() -> Path:
+    """Give the folder that holds all runs."""
+    return paths.outputs() / "runs"
+
+
+def write_run(evaluation: Evaluation) -> Run:
+    """Store an evaluation as a run folder and make it the latest.
+
+    Parameters
+    ----------
+    evaluation
+        Record and tables of one evaluation.
+
+    Returns
+    -------
+    Run
+        The run as it stands on disk.
+
+    Raises
+    ------
+    InfrastructureError
+        The disk refused; nothing is left under the run's name.
+    """
+    record = evaluation.record
+    final = runs_folder() / record.run_id
+    with whole_folder(final) as folder:
+        for name in TABLES:
+            table = pa.Table.from_pandas(getattr(evaluation, name), preserve_index=False)
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        (folder / "run.json").write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_whole(paths.outputs() / "latest", record.run_id + "\n")
+    return Run(record.run_id, final, record)
+
+
+def load_run(ref: str | Path) -> Run:
+    """Open a run.
+
+    Parameters
+    ----------
+    ref
+        ``latest``, a run id, or the path of a run folder.
+
+    Returns
+    -------
+    Run
+        With its record read and checked.
+
+    Raises
+    ------
+    InputError
+        No such run, or a folder without a valid ``run.json``; the text lists the newest runs.
+    """
+    folder = _folder_of(str(ref))
+    path = folder / "run.json"
+    try:
+        record = RunRecord.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        newest = ", ".join(_run_ids()[:5]) or "none yet; run `evalkit evaluate` first"
+        raise InputError(f"run {str(ref)!r}: no {path}; newest runs: {newest}") from None
+    except (ValidationError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path}: not a run record ({type(error).__name__}); evaluate again") from None
+    return Run(record.run_id, folder, record)
+
+
+def list_runs() -> pd.DataFrame:
+    """List all runs, newest first.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``run_id, started, dataset, version, embedder, model, chunking, collection, threshold, ks, folder``;
+        no rows when there is no run.
+    """
+    columns = "run_id started dataset version embedder model chunking collection threshold ks folder".split()
+    rows = []
+    for run_id in _run_ids():
+        record = load_run(run_id).record
+        rows.append(
+            (
+                run_id,
+                record.started,
+                record.dataset.name,
+                str(record.dataset.version),
+                record.model.embedder,
+                record.model.model,
+                record.chunking,
+                record.store.collection,
+                record.search.threshold,
+                list(record.search.ks),
+                str(runs_folder() / run_id),
+            )
+        )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def export_csv(run: Run, folder: Path) -> list[Path]:
+    """Write the tables of a run as CSV files.
+
+    Parameters
+    ----------
+    run
+        The run to export.
+    folder
+        Folder for ``<table>.csv``, made when absent.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InfrastructureError
+        The disk refused.
+    """
+    written = []
+    for name in TABLES:
+        path = folder / f"{name}.csv"
+        write_whole(path, getattr(run, name).to_csv(index=False))
+        written.append(path)
+    return written
+
+
+def _run_ids() -> list[str]:
+    folder = runs_folder()
+    if not folder.is_dir():
+        return []
+    return sorted((path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)), reverse=True)
+
+
+def _folder_of(ref: str) -> Path:
+    if ref == "latest":
+        try:
+            ref = (paths.outputs() / "latest").read_text(encoding="utf-8").strip()
+        except OSError:
+            raise InputError(
+                f"no run yet under {paths.outputs()}; run `evalkit evaluate` or `make report` first"
+            ) from None
+    if RUN_ID.fullmatch(ref):
+        return runs_folder() / ref
+    folder = Path(ref).expanduser()
+    if folder.name != ref and folder.is_dir():
+        return folder.absolute()
+    newest = ", ".join(_run_ids()[:5]) or "none yet"
+    raise InputError(
+        f"run {ref!r}: not `latest`, a run id or the path of a run folder; newest runs: {newest}"
+    )
