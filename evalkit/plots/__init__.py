@@ -1,0 +1,1 @@
+"""Figures from result tables with matplotlib, each with an alt text that says what it shows."""
