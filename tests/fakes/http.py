@@ -88,9 +88,8 @@ def status(
     headers: dict[str, str] | None = None,
 ) -> Fault:
     """Another status, with a JSON error body unless one is given."""
-    shown = (
-        {"error": f"made error {code}", "status": {"error": f"made error {code}"}} if body is None else body
-    )
+    if body is None:
+        body = {"error": f"made error {code}", "status": {"error": f"made error {code}"}}
     return Fault(f"status {code}", path, times, after, reply=Reply(body, code, headers or {}))
 
 
