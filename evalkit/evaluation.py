@@ -1,0 +1,292 @@
+"""The loop: every question at every K against one collection, judged, scored and described."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from evalkit.checks import compare_prefixes, compare_with_exact, ties_at_cutoff
+from evalkit.chunking import Chunk, chunk_documents
+from evalkit.dataset import Dataset, load_dataset
+from evalkit.embedders import embed_cached, open_embedder
+from evalkit.embedding import Embedder, query_prompt
+from evalkit.indexing import open_for_evaluation
+from evalkit.labels import Labels, resolve_labels
+from evalkit.points import Filter, Store
+from evalkit.provenance import code_record
+from evalkit.querying import retrieve
+from evalkit.records import Checks, DatasetRecord, ModelRecord, RunRecord, SearchRecord, StoreRecord
+from evalkit.scoring import METRICS
+from evalkit.settings import EvaluateSettings
+from evalkit.stores import open_store
+from evalkit.tables import make_tables, ranking_table
+from evalkit.transport import Deadline
+from evalkit.vectors import VectorCache
+
+Progress = Callable[[str], None]
+MEASURES = (*METRICS, "coverage", "complete")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One finished evaluation, not yet on disk: its record and its tables (``docs/architecture.md``)."""
+
+    record: RunRecord
+    rankings: pd.DataFrame
+    scores: pd.DataFrame
+    questions: pd.DataFrame
+    facts: pd.DataFrame
+    judgments: pd.DataFrame
+    deep: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is evaluated: the data set under one chunking version, with its labels resolved."""
+
+    dataset: Dataset
+    chunking: str
+    chunks: tuple[Chunk, ...]
+    labels: Labels
+
+    @property
+    def filter(self) -> Filter:
+        return {"chunking_version": (self.chunking,), **self.dataset.eligibility}
+
+    @property
+    def questions(self) -> dict[str, str]:
+        asked = [*self.dataset.cases, *self.dataset.unsupported]
+        return {question.id: question.question for question in asked}
+
+
+@dataclass(frozen=True)
+class _Retrieved:
+    rankings: pd.DataFrame
+    deep: pd.DataFrame
+    exact: pd.DataFrame | None
+
+
+class _Stages:
+    """Seconds a stage, with the deadline looked at before each."""
+
+    def __init__(self, deadline: Deadline, progress: Progress) -> None:
+        self.seconds: dict[str, float] = {}
+        self._deadline = deadline
+        self._progress = progress
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self._deadline.check(name)
+        self._progress(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - start, 3)
+
+
+def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) -> Evaluation:
+    """Ask every question of a data set at every K and score the rankings. Writes nothing but new query vectors.
+
+    Parameters
+    ----------
+    settings
+        Data set, model, collection, cutoffs and search parameters.
+    progress
+        Called with the name of each stage as it begins.
+
+    Returns
+    -------
+    Evaluation
+        Record and tables; `runs.write_run` stores them.
+
+    Raises
+    ------
+    InputError
+        Faulty data set or labels, a collection that is incomplete or holds something else, a prompt without a
+        recorded vector, a returned chunk outside the filter or the corpus.
+    InfrastructureError
+        Qdrant or Ollama failed or was too slow, or the deadline passed.
+    """
+    started = datetime.now(UTC)
+    deadline = Deadline(settings.deadline)
+    stages = _Stages(deadline, progress)
+    with stages("labels"):
+        subject = read_subject(settings.dataset, settings.chunking)
+    with open_embedder(settings, deadline) as embedder, VectorCache() as cache, open_store(deadline) as store:
+        with stages("verification"):
+            opened = open_for_evaluation(store, settings, subject.dataset, subject.chunks, embedder, cache)
+        with stages("embedding"):
+            vectors, embedded = _question_vectors(embedder, cache, subject.questions)
+        with stages("retrieval"):
+            found = _retrieve(store, opened.collection, subject, vectors, settings)
+        counts = {**embedder.counts, **store.counts, "questions_embedded": embedded}
+        model = _model_record(embedder, vectors.shape[1])
+        engine = StoreRecord(
+            kind=store.kind, version=store.version, collection=opened.collection, details=opened.details
+        )
+    with stages("scoring"):
+        tables = make_tables(
+            subject.dataset,
+            subject.chunks,
+            subject.labels,
+            found.rankings,
+            found.deep,
+            settings.ks,
+            settings.retention,
+        )
+        checks = _checks(found, settings, opened.checked)
+    record = RunRecord(
+        run_id=new_run_id(started),
+        started=started,
+        finished=datetime.now(UTC),
+        dataset=dataset_record(subject.dataset),
+        chunking=subject.chunking,
+        model=model,
+        store=engine,
+        search=SearchRecord(
+            ks=settings.ks,
+            threshold=settings.threshold,
+            exact=settings.exact,
+            hnsw_ef=settings.hnsw_ef,
+            depth=settings.depth,
+            filter=subject.filter,
+        ),
+        retention=settings.retention,
+        code=code_record(),
+        parameters=settings.model_dump(mode="json"),
+        counts={**subject_counts(subject), **counts},
+        timings=stages.seconds,
+        checks=checks,
+        notices=(*subject.labels.notices, *opened.notices),
+    )
+    return Evaluation(record=record, **vars(tables))
+
+
+def means(
+    scores: pd.DataFrame, by: Sequence[str] = ("k",), measures: Sequence[str] = MEASURES
+) -> pd.DataFrame:
+    """Average scores over cases, every mean with its n.
+
+    Parameters
+    ----------
+    scores
+        ``scores.parquet``: a row an answerable case and K.
+    by
+        Grouping columns, ``k`` among them.
+    measures
+        Columns to average; nulls (coverage and complete of cases without facts) stay outside.
+
+    Returns
+    -------
+    DataFrame
+        A row a group: the columns `by`, the measures (macro means, null without a single value), ``n`` (cases) and
+        ``n_facts`` (cases with facts, the n of coverage and complete). No rows for no scores.
+    """
+    grouped = scores.groupby(list(by), sort=True, dropna=False)
+    table = grouped[list(measures)].mean()
+    table["n"] = grouped["case_id"].nunique()
+    table["n_facts"] = grouped["coverage"].count()
+    return table.reset_index()
+
+
+def read_subject(dataset_name: str, chunking: str | None = None) -> _Subject:
+    """Read a data set, chunk it and resolve its labels, the whole guard included."""
+    dataset = load_dataset(dataset_name)
+    version = chunking or dataset.chunking
+    chunks = tuple(chunk_documents(dataset.documents, version))
+    return _Subject(dataset, version, chunks, resolve_labels(dataset, chunks))
+
+
+def new_run_id(started: datetime) -> str:
+    """Make a run id: UTC time to the millisecond and a short random part."""
+    return f"{started:%Y%m%dT%H%M%S}{started.microsecond // 1000:03d}Z-{secrets.token_hex(3)}"
+
+
+def dataset_record(dataset: Dataset) -> DatasetRecord:
+    """Describe a data set by name, version and three hashes."""
+    return DatasetRecord(
+        name=dataset.name,
+        version=dataset.version,
+        judgments=dataset.judgments,
+        corpus_sha256=dataset.corpus_sha256,
+        cases_sha256=dataset.cases_sha256,
+        labels_sha256=dataset.labels_sha256,
+    )
+
+
+def subject_counts(subject: _Subject) -> dict[str, int]:
+    """Count documents, chunks, eligible chunks, answerable and unsupported questions, facts and lost facts."""
+    facts = subject.labels.facts
+    return {
+        "documents": len(subject.dataset.documents),
+        "chunks": len(subject.chunks),
+        "eligible_chunks": sum(subject.dataset.is_eligible(chunk) for chunk in subject.chunks),
+        "answerable": len(subject.dataset.cases),
+        "unsupported": len(subject.dataset.unsupported),
+        "facts": len(facts),
+        "facts_lost_to_chunking": int(facts["lost"].sum()),
+    }
+
+
+def _question_vectors(
+    embedder: Embedder, cache: VectorCache, questions: dict[str, str]
+) -> tuple[NDArray[np.float32], int]:
+    profile = embedder.identity.profile
+    prompts = [query_prompt(profile, name, question) for name, question in questions.items()]
+    return embed_cached(embedder, cache, prompts)
+
+
+def _retrieve(
+    store: Store, collection: str, subject: _Subject, vectors: NDArray[np.float32], settings: EvaluateSettings
+) -> _Retrieved:
+    names = list(subject.questions)
+
+    def ask(k: int, threshold: float | None, exact: bool) -> pd.DataFrame:
+        found = retrieve(
+            store,
+            collection,
+            names,
+            vectors,
+            subject.filter,
+            k,
+            threshold=threshold,
+            exact=exact,
+            hnsw_ef=None if exact else settings.hnsw_ef,
+        )
+        return ranking_table(names, found)
+
+    largest = settings.ks[-1]
+    rankings = [ask(k, settings.threshold, settings.exact).assign(k=k) for k in settings.ks]
+    # One rank beyond the largest K shows whether equal scores cross it.
+    deep = ask(max(settings.depth, largest + 1), None, settings.exact)
+    exact = None if settings.exact else ask(largest, settings.threshold, True)
+    return _Retrieved(pd.concat(rankings, ignore_index=True), deep, exact)
+
+
+def _checks(found: _Retrieved, settings: EvaluateSettings, verified: dict[str, int]) -> Checks:
+    largest = found.rankings[found.rankings["k"] == settings.ks[-1]]
+    return Checks(
+        verification=verified,
+        prefix=compare_prefixes(found.rankings, settings.ks),
+        ties=ties_at_cutoff(found.deep, settings.ks, settings.threshold),
+        exact_search={} if found.exact is None else compare_with_exact(largest, found.exact),
+    )
+
+
+def _model_record(embedder: Embedder, dimension: int) -> ModelRecord:
+    identity = embedder.identity
+    return ModelRecord(
+        embedder=identity.embedder,
+        model=identity.model,
+        digest=identity.digest,
+        profile=identity.profile,
+        dimension=dimension,
+        batch=embedder.batch_size,
+        server_version=identity.server_version,
+        notes=identity.notes,
+    )

@@ -1,0 +1,200 @@
+"""Rankings and labels made into the tables of a run."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evalkit.chunking import Chunk
+from evalkit.dataset import Dataset
+from evalkit.errors import InputError
+from evalkit.evidence import cover, fact_table
+from evalkit.labels import Labels
+from evalkit.points import Hit
+from evalkit.scoring import METRICS, score_rankings
+from evalkit.settings import Retention
+
+SNIPPET = 200
+_PAYLOAD = ("document_id", "chunk_id", "chunking_version", "document_type", "publication_state", "text")
+_RANKING = (
+    "case_id rank document_id chunk_id chunking_version score document_type publication_state text".split()
+)
+_KEY = ["document_id", "chunk_id"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one run, columns as in ``docs/architecture.md``."""
+
+    rankings: pd.DataFrame
+    scores: pd.DataFrame
+    questions: pd.DataFrame
+    facts: pd.DataFrame
+    judgments: pd.DataFrame
+    deep: pd.DataFrame
+
+
+def ranking_table(case_ids: Sequence[str], rankings: Sequence[Sequence[Hit]]) -> pd.DataFrame:
+    """Lay rankings out as rows.
+
+    Parameters
+    ----------
+    case_ids
+        One id a ranking.
+    rankings
+        Hits in returned order; an empty ranking gives no row.
+
+    Returns
+    -------
+    DataFrame
+        ``case_id, rank`` (from 1)``, document_id, chunk_id, chunking_version, score`` (float64 of the engine's
+        float32)``, document_type, publication_state, text``.
+    """
+    lengths = [len(ranking) for ranking in rankings]
+    hits = [hit for ranking in rankings for hit in ranking]
+    columns: dict[str, object] = {
+        "case_id": pd.array(np.repeat(np.asarray(case_ids, dtype=object), lengths), dtype="str"),
+        "rank": np.concatenate(
+            [np.arange(1, n + 1, dtype=np.int64) for n in lengths] or [np.empty(0, np.int64)]
+        ),
+        "score": np.asarray([hit.score for hit in hits], dtype=np.float32).astype(np.float64),
+    }
+    for name in _PAYLOAD:
+        columns[name] = pd.array([hit.payload.get(name) for hit in hits], dtype="str")
+    return pd.DataFrame(columns)[_RANKING]
+
+
+def make_tables(
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    labels: Labels,
+    rankings: pd.DataFrame,
+    deep: pd.DataFrame,
+    ks: Sequence[int],
+    retention: Retention = "full",
+) -> Tables:
+    """Judge rankings and score them.
+
+    Parameters
+    ----------
+    dataset, chunks, labels
+        What was asked and what is relevant, under one chunking version.
+    rankings
+        Columns of `ranking_table` and ``k``; each K has a ranking of its own.
+    deep
+        Columns of `ranking_table`: one deeper ranking a question, for diagnosis.
+    ks
+        Cutoffs K in ascending order.
+    retention
+        How much of the texts the tables keep.
+
+    Returns
+    -------
+    Tables
+        Sorted, with fixed dtypes, so that equal inputs give equal bytes.
+
+    Raises
+    ------
+    InputError
+        A ranking holds a chunk that is no eligible chunk of the corpus, or scores that cannot be ranked.
+    """
+    _refuse_unknown_chunks(dataset, chunks, pd.concat([rankings, deep], ignore_index=True))
+    judged = _graded(dataset, labels, rankings)
+    scores = _scores(dataset, labels, rankings, ks)
+    return Tables(
+        rankings=_retained(judged, retention)[["case_id", "k", *_with_grade(_RANKING[1:])]],
+        scores=scores,
+        questions=_questions(dataset, rankings, ks),
+        facts=fact_table(rankings, deep, labels, ks),
+        judgments=labels.judgments.sort_values(["case_id", *_KEY], ignore_index=True),
+        deep=_retained(_graded(dataset, labels, deep.assign(k=0)), retention)[_with_grade(_RANKING)].drop(
+            columns=["document_type", "publication_state"]
+        ),
+    )
+
+
+def _with_grade(columns: Sequence[str]) -> list[str]:
+    ordered = list(columns)
+    ordered.insert(ordered.index("score") + 1, "grade")
+    return ordered
+
+
+def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], rankings: pd.DataFrame) -> None:
+    known = {(chunk.document_id, chunk.chunk_id) for chunk in chunks if dataset.is_eligible(chunk)}
+    returned = rankings[["case_id", *_KEY]].drop_duplicates()
+    unknown = [
+        row for row in returned.itertuples(index=False) if (row.document_id, row.chunk_id) not in known
+    ]
+    if unknown:
+        named = "\n- ".join(f"case {row.case_id}: {row.document_id} {row.chunk_id}" for row in unknown[:10])
+        raise InputError(
+            f"{len(unknown)} returned chunks are no eligible chunks of data set {dataset.name}, so they cannot be "
+            f"judged (first {min(10, len(unknown))}):\n- {named}\nindex the data set again, or check whose rankings "
+            "these are"
+        )
+
+
+def _graded(dataset: Dataset, labels: Labels, rankings: pd.DataFrame) -> pd.DataFrame:
+    """Rankings with ``grade``: null for unsupported questions and, under partial judgments, unjudged chunks."""
+    grades = labels.judgments[["case_id", *_KEY, "grade"]]
+    graded = rankings.merge(grades, on=["case_id", *_KEY], how="left")
+    graded["grade"] = graded["grade"].astype("Int64")
+    if dataset.judgments == "complete":
+        answerable = graded["case_id"].isin([case.id for case in dataset.cases])
+        graded.loc[answerable & graded["grade"].isna(), "grade"] = 0
+    return graded.sort_values(["case_id", "k", "rank"], ignore_index=True)
+
+
+def _scores(dataset: Dataset, labels: Labels, rankings: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
+    cases = pd.DataFrame(
+        {
+            "case_id": pd.array([case.id for case in dataset.cases], dtype="str"),
+            "category": pd.array([case.category for case in dataset.cases], dtype="str"),
+            "split": pd.array([case.split for case in dataset.cases], dtype="str"),
+        }
+    )
+    answerable = rankings[rankings["case_id"].isin(cases["case_id"])]
+    measures = list(METRICS) + (["judged"] if dataset.judgments == "partial" else [])
+    scored = score_rankings(answerable, labels.judgments, ks)[["case_id", "k", *measures]]
+    table = cases.merge(scored, on="case_id", how="left", validate="one_to_many")
+    if table["k"].isna().any():
+        missing = sorted(table.loc[table["k"].isna(), "case_id"])
+        raise InputError(f"cases without relevant chunks cannot be scored: {', '.join(missing)}; label them")
+    table = table.merge(cover(answerable, labels, ks), on=["case_id", "k"], how="left")
+    columns = ["case_id", "category", "split", "k", *METRICS, "coverage", "complete"]
+    columns += ["judged"] if "judged" in measures else []
+    return table.astype({"k": "int64"}).sort_values(["case_id", "k"], ignore_index=True)[columns]
+
+
+def _questions(dataset: Dataset, rankings: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
+    asked = [*dataset.cases, *dataset.unsupported]
+    questions = pd.DataFrame(
+        {
+            "case_id": pd.array([question.id for question in asked], dtype="str"),
+            "question": pd.array([question.question for question in asked], dtype="str"),
+            "category": pd.array([question.category for question in asked], dtype="str"),
+            "split": pd.array([question.split for question in asked], dtype="str"),
+            "answerable": [True] * len(dataset.cases) + [False] * len(dataset.unsupported),
+        }
+    ).merge(pd.DataFrame({"k": np.asarray(ks, dtype=np.int64)}), how="cross")
+    results = (
+        rankings.groupby(["case_id", "k"])["score"].agg(result_count="size", top_score="max").reset_index()
+    )
+    table = questions.merge(results, on=["case_id", "k"], how="left")
+    table["result_count"] = table["result_count"].fillna(0).astype("int64")
+    table["accepted"] = table["result_count"] > 0
+    return table.sort_values(["case_id", "k"], ignore_index=True)
+
+
+def _retained(table: pd.DataFrame, retention: Retention) -> pd.DataFrame:
+    if retention == "full":
+        return table
+    text = table["text"]
+    kept = {
+        "snippet": text.str.slice(0, SNIPPET),
+        "hash": text.map(lambda value: hashlib.sha256(value.encode()).hexdigest(), na_action="ignore"),
+        "none": pd.Series(pd.array([None] * len(text), dtype="str"), index=text.index),
+    }[retention]
+    return table.assign(text=kept.astype("str"))
