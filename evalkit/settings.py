@@ -11,7 +11,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     @classmethod
     def checked(cls, **values: Any) -> Self:  # noqa: ANN401 - values come from notebooks and the command line
@@ -31,7 +31,9 @@ class _Settings(BaseModel):
                 for fault in error.errors()
             ]
             known = ", ".join(sorted(cls.model_fields))
-            raise InputError("settings refused:\n- " + "\n- ".join(lines) + f"\nknown settings: {known}") from None
+            raise InputError(
+                "settings refused:\n- " + "\n- ".join(lines) + f"\nknown settings: {known}"
+            ) from None
 
 
 class EmbeddingSettings(_Settings):
@@ -76,7 +78,33 @@ class CollectionSettings(EmbeddingSettings):
     collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")] | None = None
 
 
-class IndexSettings(CollectionSettings):
+class ServerSettings(_Settings):
+    """How a new collection is laid out; what is None is left to the engine. For corpora beyond some 100,000 chunks.
+
+    Attributes
+    ----------
+    shards, replicas
+        Parts of a collection on a cluster, and copies of each part.
+    vectors_on_disk
+        Keep vectors on disk and read them through the page cache.
+    quantized
+        Search scalar-quantized (int8) copies of the vectors and score the candidates again with the vectors.
+    hnsw_m, hnsw_ef_construct
+        Edges a node and candidates while building, of the approximate index.
+    parallel
+        Upload requests at a time.
+    """
+
+    shards: PositiveInt | None = None
+    replicas: PositiveInt | None = None
+    vectors_on_disk: bool = False
+    quantized: bool = False
+    hnsw_m: Annotated[int, Field(ge=4)] | None = None
+    hnsw_ef_construct: Annotated[int, Field(ge=4)] | None = None
+    parallel: Annotated[int, Field(ge=1, le=32)] = 1
+
+
+class IndexSettings(CollectionSettings, ServerSettings):
     """What indexing needs.
 
     Attributes

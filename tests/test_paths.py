@@ -1,0 +1,30 @@
+from pathlib import Path
+
+import pytest
+
+from evalkit import paths
+from evalkit.errors import InputError
+
+
+def test_root_does_not_depend_on_the_working_directory(tmp_path, monkeypatch):
+    here = paths.root()
+    monkeypatch.chdir(here / "notebooks")
+    assert paths.root() == here
+    monkeypatch.chdir(tmp_path)
+    assert paths.root() == here
+    assert (here / "evalkit" / "paths.py").is_file()
+
+
+def test_outputs_follow_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path))
+    assert paths.outputs() == tmp_path
+    monkeypatch.delenv("EVALKIT_OUTPUTS")
+    assert paths.outputs() == paths.root() / "outputs"
+
+
+def test_dataset_by_name_and_by_folder(tmp_path):
+    assert paths.dataset_folder("worker-runbooks").name == "worker-runbooks"
+    (tmp_path / "dataset.yaml").touch()
+    assert paths.dataset_folder(str(tmp_path)) == Path(tmp_path)
+    with pytest.raises(InputError, match="platform-runbooks, worker-runbooks"):
+        paths.dataset_folder("no-such")

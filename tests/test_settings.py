@@ -1,0 +1,44 @@
+import math
+
+import pytest
+
+from evalkit.errors import InputError
+from evalkit.settings import EvaluateSettings, IndexSettings
+
+
+def test_defaults_run_offline():
+    settings = EvaluateSettings.checked(dataset="worker-runbooks")
+    assert settings.ks == (1, 3, 5)
+    assert settings.embedder == "recorded"
+    assert settings.threshold is None
+    assert settings.deadline == 120
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"ks": [0]}, "ks.0"),
+        ({"ks": ["three"]}, "'three'"),
+        ({"ks": []}, "at least one cutoff"),
+        ({"ks": [3, 1]}, "ascend"),
+        ({"ks": [1, 1]}, "ascend"),
+        ({"ks": [True]}, "ks.0"),
+        ({"kss": [1]}, "kss"),
+        ({"embedder": "openai"}, "'openai'"),
+        ({"deadline": 0}, "deadline"),
+        ({"threshold": math.nan}, "threshold"),
+        ({"collection": "../elsewhere"}, "collection"),
+        ({"exact": "true"}, "exact"),
+    ],
+)
+def test_faults_are_named(values, named):
+    with pytest.raises(InputError, match="settings refused") as caught:
+        EvaluateSettings.checked(dataset="worker-runbooks", **values)
+    assert named in str(caught.value)
+
+
+def test_all_faults_at_once():
+    with pytest.raises(InputError) as caught:
+        IndexSettings.checked(dataset="", upsert_batch=0, nonsense=1)
+    assert all(name in str(caught.value) for name in ("dataset", "upsert_batch", "nonsense"))
+    assert str(caught.value).count("\n- ") == 3
