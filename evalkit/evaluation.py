@@ -184,12 +184,13 @@ def means(
     Returns
     -------
     DataFrame
-        A row a group: the columns `by`, the measures (macro means, null without a single value), ``n`` (cases) and
-        ``n_facts`` (cases with facts, the n of coverage and complete). No rows for no scores.
+        A row a group: the columns `by`, the measures (macro means, null without a single value), ``n`` (cases with
+        a relevant chunk, the n of the chunk metrics) and ``n_facts`` (cases with facts, the n of coverage and
+        complete). No rows for no scores.
     """
     grouped = scores.groupby(list(by), sort=True, dropna=False)
     table = grouped[list(measures)].mean()
-    table["n"] = grouped["case_id"].nunique()
+    table["n"] = grouped["precision"].count()
     table["n_facts"] = grouped["coverage"].count()
     return table.reset_index()
 

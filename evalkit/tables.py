@@ -17,6 +17,8 @@ from evalkit.scoring import METRICS, score_rankings
 from evalkit.settings import Retention
 
 SNIPPET = 200
+PARTIAL = ("judged", "precision_upper")
+"""Further columns of the scores under partial judgments: judged share and upper bound of precision at K."""
 _PAYLOAD = ("document_id", "chunk_id", "chunking_version", "document_type", "publication_state", "text")
 _RANKING = (
     "case_id rank document_id chunk_id chunking_version score document_type publication_state text".split()
@@ -155,17 +157,21 @@ def _scores(dataset: Dataset, labels: Labels, rankings: pd.DataFrame, ks: Sequen
             "split": pd.array([case.split for case in dataset.cases], dtype="str"),
         }
     )
+    measures = [*METRICS, "coverage", "complete", *(PARTIAL if dataset.judgments == "partial" else ())]
     answerable = rankings[rankings["case_id"].isin(cases["case_id"])]
-    measures = list(METRICS) + (["judged"] if dataset.judgments == "partial" else [])
-    scored = score_rankings(answerable, labels.judgments, ks)[["case_id", "k", *measures]]
-    table = cases.merge(scored, on="case_id", how="left", validate="one_to_many")
-    if table["k"].isna().any():
-        missing = sorted(table.loc[table["k"].isna(), "case_id"])
-        raise InputError(f"cases without relevant chunks cannot be scored: {', '.join(missing)}; label them")
-    table = table.merge(cover(answerable, labels, ks), on=["case_id", "k"], how="left")
-    columns = ["case_id", "category", "split", "k", *METRICS, "coverage", "complete"]
-    columns += ["judged"] if "judged" in measures else []
-    return table.astype({"k": "int64"}).sort_values(["case_id", "k"], ignore_index=True)[columns]
+    table = cases.merge(pd.DataFrame({"k": np.asarray(ks, dtype=np.int64)}), how="cross")
+    for part in (score_rankings(answerable, labels.judgments, ks), cover(answerable, labels, ks)):
+        table = table.merge(part, on=["case_id", "k"], how="left", validate="one_to_one")
+    # A case whose facts are all cut by this chunking has no relevant chunk: no chunk metrics, and coverage 0.
+    unscored = table["precision"].isna() & table["coverage"].isna()
+    if unscored.any():
+        missing = ", ".join(sorted(table.loc[unscored, "case_id"].unique()))
+        raise InputError(
+            f"data set {dataset.name}: no relevant chunk for {missing}; label a chunk or a quote"
+        )
+    return table.sort_values(["case_id", "k"], ignore_index=True)[
+        ["case_id", "category", "split", "k", *measures]
+    ]
 
 
 def _questions(dataset: Dataset, rankings: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
