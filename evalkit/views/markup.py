@@ -1,0 +1,158 @@
+"""Escaped HTML for notebooks: page parts, banners, anchors, highlighted quotes.
+
+Every text that comes from data passes through Jinja's autoescaping or `markupsafe.escape`; functions return
+`Markup`, so that what is already HTML cannot be confused with text. Colours are tints of the surrounding ones:
+the same markup reads well in JupyterLab's and a page's light and dark theme, on a phone and on paper.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Literal
+
+from IPython.display import HTML
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+CSS = """
+.ek{font-size:.95rem;line-height:1.5;max-width:76rem;overflow-wrap:anywhere}
+.ek p{margin:.35em 0}
+.ek h3,.ek h4{margin:1.1em 0 .3em;line-height:1.3}
+.ek h3{font-size:1.15rem}.ek h4{font-size:1rem}
+.ek a{text-decoration:underline}
+.ek .ek-scroll{overflow-x:auto;margin:.6em 0}
+.ek table{border-collapse:collapse;table-layout:auto;margin:0;font-size:.875rem;
+ font-variant-numeric:tabular-nums;overflow-wrap:normal}
+.ek caption{caption-side:top;text-align:left;font-weight:600;padding:.3em .2em;color:inherit}
+.ek th,.ek td{text-align:left;vertical-align:top;padding:.3em .7em;max-width:34rem;white-space:normal;
+ border-bottom:1px solid rgba(128,128,128,.35)}
+.ek th{font-weight:600}.ek thead th{vertical-align:bottom}
+.ek thead th[colspan]{border-left:1px solid rgba(128,128,128,.35);text-align:center}
+.ek .ek-banner{border:1px solid;border-left-width:.4rem;border-radius:.3rem;padding:.6em .9em;margin:.6em 0}
+.ek .ek-good{border-color:#2e8b57;background:rgba(46,139,87,.12)}
+.ek .ek-note{border-color:#5790fc;background:rgba(87,144,252,.12)}
+.ek .ek-warning{border-color:#c77700;background:rgba(248,156,32,.14)}
+.ek .ek-bad{border-color:#d0312d;background:rgba(228,37,54,.12)}
+.ek .ek-case{border-top:2px solid rgba(128,128,128,.5);margin-top:1.6em;padding-top:.2em;scroll-margin-top:1rem}
+.ek .ek-case:target{outline:3px solid #5790fc;outline-offset:.4em}
+.ek .ek-chip{display:inline-block;border:1px solid;border-radius:.8em;padding:0 .55em;font-size:.82em;
+ font-weight:600;white-space:nowrap}
+.ek .ek-yes{background:rgba(46,139,87,.18)}.ek .ek-no{background:rgba(228,37,54,.16);border-style:dashed}
+.ek mark{background:rgba(250,200,0,.38);color:inherit;border-bottom:2px solid;padding:0 .1em}
+.ek .ek-text{white-space:pre-line;max-height:16em;overflow:auto;min-width:16rem}
+.ek ul,.ek ol{margin:.3em 0;padding-left:1.4em}.ek li{margin:.35em 0}
+.ek code{background:none;padding:0;font-size:.95em;color:inherit}
+@media print{.ek .ek-scroll,.ek .ek-text{overflow:visible;max-height:none}
+ .ek tr,.ek .ek-banner,.ek li{break-inside:avoid}.ek h3,.ek h4{break-after:avoid}}
+@media (max-width:40rem){.ek th,.ek td{padding:.25em .4em}}
+"""
+
+_ENVIRONMENT = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+Kind = Literal["good", "note", "warning", "bad"]
+_KIND_WORDS = {"good": "", "note": "Note: ", "warning": "Warning: ", "bad": "Not met: "}
+
+
+def render(template: str, **values: object) -> Markup:
+    """Fill a Jinja template; every value that is not `Markup` is escaped."""
+    return Markup(_ENVIRONMENT.from_string(template).render(**values))
+
+
+def page(*parts: Markup) -> HTML:
+    """Join parts into one output of a notebook, with the style that they need."""
+    body = Markup("\n").join(parts)
+    return HTML(f'<style>{CSS}</style>\n<div class="ek">\n{body}\n</div>')  # type: ignore[no-untyped-call]
+
+
+def banner(kind: Kind, title: str, *paragraphs: str | Markup) -> Markup:
+    """Say something that must not be overlooked.
+
+    Parameters
+    ----------
+    kind
+        ``good``, ``note``, ``warning`` or ``bad``; stands as a word before the title too, not as colour alone.
+    title
+        The message in one sentence.
+    *paragraphs
+        Further sentences; text is escaped, `Markup` is not.
+    """
+    return render(
+        """<div class="ek-banner ek-{{ kind }}" role="note">
+        <p><strong>{{ word }}{{ title }}</strong></p>
+        {% for paragraph in paragraphs %}<p>{{ paragraph }}</p>{% endfor %}</div>""",
+        kind=kind,
+        word=_KIND_WORDS[kind],
+        title=title,
+        paragraphs=paragraphs,
+    )
+
+
+def case_anchor(case_id: str) -> str:
+    """Give the id of the evidence of a case in a page: ``case-<id>``, with a hash where the id is no HTML name."""
+    if _SAFE_ID.fullmatch(case_id):
+        return f"case-{case_id}"
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", case_id).strip("-")
+    return f"case-{plain}-{sha256(case_id.encode()).hexdigest()[:8]}"
+
+
+def case_link(case_id: str, linked: Iterable[str] | None = None) -> Markup:
+    """Link a case to its evidence in the same page.
+
+    Parameters
+    ----------
+    case_id
+        The case.
+    linked
+        Cases whose evidence stands in the page; another one is named without a link. None links none.
+    """
+    if linked is None or case_id not in set(linked):
+        return escape(case_id)
+    return render('<a href="#{{ anchor }}">{{ case }}</a>', anchor=case_anchor(case_id), case=case_id)
+
+
+def highlight(text: str, quotes: Sequence[tuple[str, str]]) -> Markup:
+    """Mark the quotes that a text holds.
+
+    Parameters
+    ----------
+    text
+        Any text; escaped.
+    quotes
+        ``(quote, name)``; a quote is searched with white space folded, exactly as labels are, and its name
+        stands behind the marked passage. Quotes that the text does not hold mark nothing.
+
+    Returns
+    -------
+    Markup
+        The whole text, overlapping quotes in one mark with all their names.
+    """
+    spans: list[tuple[int, int, list[str]]] = []
+    for start, end, name in sorted(_places(text, quotes)):
+        if spans and start < spans[-1][1]:
+            first, last, names = spans[-1]
+            spans[-1] = (first, max(last, end), names if name in names else [*names, name])
+        else:
+            spans.append((start, end, [name]))
+    parts, position = [], 0
+    for start, end, names in spans:
+        parts.append(escape(text[position:start]))
+        parts.append(
+            render(
+                "<mark>{{ text }}</mark>&nbsp;<sup>{{ names }}</sup>",
+                text=text[start:end],
+                names=", ".join(names),
+            )
+        )
+        position = end
+    return Markup("").join([*parts, escape(text[position:])])
+
+
+def _places(text: str, quotes: Sequence[tuple[str, str]]) -> set[tuple[int, int, str]]:
+    found: set[tuple[int, int, str]] = set()
+    for quote, name in quotes:
+        words = [re.escape(word) for word in quote.split()]
+        if words:
+            found.update(
+                (match.start(), match.end(), name) for match in re.finditer(r"\s+".join(words), text)
+            )
+    return found

@@ -1,0 +1,172 @@
+"""Result tables as HTML: pandas Styler with captions, header scopes, number formats and bars."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Any, cast
+
+import pandas as pd
+from markupsafe import Markup, escape
+from pandas.io.formats.style import Styler
+
+from evalkit.plots.style import METRIC_LABELS
+from evalkit.views.markup import case_link, render
+
+MISSING = "–"
+BAR = "rgba(87,144,252,.30)"
+SCORE_COLUMNS = (*METRIC_LABELS, "judged")
+LABELS = {
+    **METRIC_LABELS,
+    "case_id": "case",
+    "k": "K",
+    "n": "n",
+    "n_facts": "n with facts",
+    "judged": "judged@K",
+    "result_count": "results",
+    "top_score": "top score",
+    "document_id": "document",
+    "chunk_id": "chunk",
+}
+
+_BLANK = re.compile(r'<th class="(blank|index_name)[^>]*>&nbsp;</th>')
+Format = Callable[[Any], str | Markup]
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Write a score with a fixed number of digits, a missing one as a dash."""
+    return MISSING if value is None or pd.isna(value) else f"{value:.{digits}f}"
+
+
+def count(value: float | None) -> str:
+    """Write a count with thousands apart, a missing one as a dash."""
+    return MISSING if value is None or pd.isna(value) else f"{int(value):,}"
+
+
+def yes_no(value: object) -> str:
+    """Write a truth value in words, a missing one as a dash."""
+    return MISSING if value is None or pd.isna(cast("bool", value)) else ("yes" if value else "no")
+
+
+def table(
+    frame: pd.DataFrame,
+    caption: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    formats: Mapping[str, Format] | None = None,
+    bars: Collection[str] = SCORE_COLUMNS,
+    linked: Collection[str] = (),
+    region: str | None = None,
+) -> Markup:
+    """Make a table that can be read by eye, by a screen reader and on paper.
+
+    Parameters
+    ----------
+    frame
+        What to show, in its order; the first column names the rows. Columns may have two levels (group, name).
+    caption
+        What the table holds; stands above it.
+    labels
+        Names of columns for readers, beside the usual ones in `LABELS`.
+    formats
+        How to write the values of a column, by column name (of the last level), beside the usual ones: scores with
+        three digits, counts with thousands apart, truth values in words. Results that are not `Markup` are escaped.
+    bars
+        Columns that show a bar from 0 to 1 behind the number.
+    linked
+        Cases whose evidence stands in the same page: a column ``case_id`` links to it.
+    region
+        Name of the table for screen readers; the caption by default.
+
+    Returns
+    -------
+    Markup
+        The table in a box that scrolls sideways on a narrow screen; for no rows the caption and "none".
+    """
+    names = {**LABELS, **(labels or {})}
+    if frame.empty:
+        return render("<p><strong>{{ caption }}</strong>: none.</p>", caption=caption)
+    head, *body = cast("list[Any]", list(frame.columns))
+    writers = {column: _writer(column, frame[column], formats or {}, linked) for column in frame.columns}
+    rows = [_escaped(writers[head], value) for value in frame[head]]
+    cells = frame[body].reset_index(drop=True)
+    styler = _styler(cells, names, {column: writers[column] for column in body}, bars, caption)
+    html = styler.format_index(lambda position: rows[position], axis=0).to_html()
+    return render(
+        '<div class="ek-scroll" role="region" tabindex="0" aria-label="{{ region }}">{{ html }}</div>',
+        region=region or caption,
+        html=_with_scopes(html, names.get(_last(head), _last(head)), frame.columns.nlevels),
+    )
+
+
+def key_values(rows: Mapping[str, object], caption: str) -> Markup:
+    """Make a table of names and values, such as the settings of a run; None is shown as a dash."""
+    return render(
+        """<div class="ek-scroll" role="region" tabindex="0" aria-label="{{ caption }}"><table>
+        <caption>{{ caption }}</caption><tbody>
+        {% for name, value in rows.items() %}<tr><th scope="row">{{ name }}</th>
+        <td>{{ missing if value is none else value }}</td></tr>{% endfor %}</tbody></table></div>""",
+        rows=rows,
+        caption=caption,
+        missing=MISSING,
+    )
+
+
+def _last(column: object) -> str:
+    return str(column[-1]) if isinstance(column, tuple) else str(column)
+
+
+def _writer(
+    column: object, values: "pd.Series[Any]", formats: Mapping[str, Format], linked: Collection[str]
+) -> Format:
+    name = _last(column)
+    if name in formats:
+        return formats[name]
+    if name == "case_id":
+        known = set(linked)
+        return lambda value: case_link(value, known)
+    if pd.api.types.is_bool_dtype(values):
+        return yes_no
+    if pd.api.types.is_integer_dtype(values):
+        return count
+    if pd.api.types.is_float_dtype(values):
+        return number
+    return lambda value: MISSING if value is None or pd.isna(value) else str(value)
+
+
+def _escaped(writer: Format, value: object) -> str:
+    return str(escape(writer(value)))
+
+
+def _styler(
+    cells: pd.DataFrame,
+    names: Mapping[str, str],
+    writers: Mapping[Any, Format],
+    bars: Collection[str],
+    caption: str,
+) -> Styler:
+    digest = sha256(f"{caption}{cells.to_csv()}".encode()).hexdigest()[:10]
+    styler: Any = Styler(cells, uuid=digest, caption=str(escape(caption)))
+    for column, writer in writers.items():
+        styler.format(partial(_escaped, writer), subset=[column])
+    numeric = [column for column in cells.columns if pd.api.types.is_numeric_dtype(cells[column])]
+    right = [{"selector": "", "props": "text-align:right"}]
+    styler.set_table_styles(dict.fromkeys(numeric, right), overwrite=False)
+    barred = [column for column in numeric if _last(column) in bars]
+    if barred:
+        styler.bar(subset=barred, vmin=0, vmax=1, color=BAR)
+    for level in range(cells.columns.nlevels):
+        styler.format_index(lambda label: str(escape(names.get(str(label), str(label)))), axis=1, level=level)
+    return cast("Styler", styler)
+
+
+def _with_scopes(html: str, corner: str, levels: int) -> Markup:
+    """Add the scopes that Styler leaves out, and the name of the row headers; cell texts are escaped before."""
+    style, mark, body = html.partition("<table")
+    style = style.replace("  width: 10em;\n", "")
+    body = re.sub(r'<th ([^>]*class="row_heading)', r'<th scope="row" \1', body)
+    body = re.sub(r'<th ([^>]*class="col_heading[^>]*colspan)', r'<th scope="colgroup" \1', body)
+    body = re.sub(r'<th (id="[^"]*" class="col_heading)', r'<th scope="col" \1', body)
+    name = f'<th scope="col" rowspan="{levels}">{escape(corner)}</th>'
+    body = _BLANK.sub(lambda _: name, body, count=1)
+    return Markup(style + mark + _BLANK.sub("", body))
