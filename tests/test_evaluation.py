@@ -1,0 +1,153 @@
+"""The two example data sets against figures computed outside the project by plain loops."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from evalkit.errors import InfrastructureError, InputError
+from evalkit.evaluation import MEASURES, evaluate, means
+from evalkit.indexing import index
+from evalkit.runs import load_run
+from evalkit.settings import EvaluateSettings, IndexSettings
+
+EXPECTED = Path(__file__).parent / "expected"
+DATASETS = ("worker-runbooks", "platform-runbooks")
+
+
+def expected(dataset, what):
+    return json.loads((EXPECTED / f"{dataset}-{what}.json").read_text())
+
+
+@pytest.fixture(params=DATASETS)
+def run(request, example_runs):
+    return load_run(example_runs[request.param])
+
+
+def test_rankings_as_measured_outside(run):
+    for case_id, hits in expected(run.record.dataset.name, "rankings").items():
+        rows = run.rankings.query("case_id == @case_id and k == 5")
+        assert list(rows["document_id"]) == [hit["document_id"] for hit in hits]
+        assert list(rows["chunk_id"]) == [hit["chunk_id"] for hit in hits]
+        assert list(rows["score"]) == pytest.approx([hit["score"] for hit in hits], abs=1e-4)
+
+
+def test_scores_as_computed_outside(run):
+    figures = expected(run.record.dataset.name, "scores")
+    assert set(figures["cases"]) == set(run.scores["case_id"])
+    for row in run.scores.to_dict("records"):
+        wanted = figures["cases"][row["case_id"]][str(row["k"])]
+        for measure in MEASURES:
+            assert row[measure] == pytest.approx(wanted[measure], abs=1e-5), (
+                row["case_id"],
+                row["k"],
+                measure,
+            )
+
+
+def test_means_and_category_means_with_their_n(run):
+    figures = expected(run.record.dataset.name, "scores")["means"]
+    overall = means(run.scores).assign(category="all")
+    by_category = means(run.scores, by=("category", "k"))
+    for row in pd.concat([overall, by_category]).to_dict("records"):
+        wanted = figures[row["category"]][str(row["k"])]
+        assert row["n"] == wanted["n"]
+        for measure in MEASURES:
+            assert row[measure] == pytest.approx(wanted[measure], abs=1e-5)
+
+
+def test_the_table_that_the_readme_shows(example_runs):
+    run = load_run(example_runs["worker-runbooks"])
+    table = means(run.scores).set_index("k").loc[[1, 3, 5]].round(3)
+    assert table[[*MEASURES, "n"]].to_numpy().tolist() == [
+        [1.000, 0.857, 1.000, 1.000, 0.929, 0.857, 7],
+        [0.429, 1.000, 1.000, 1.000, 1.000, 1.000, 7],
+        [0.257, 1.000, 1.000, 1.000, 1.000, 1.000, 7],
+    ]
+
+
+def test_chunks_and_facts_count_differently(example_runs):
+    first = load_run(example_runs["worker-runbooks"]).scores.query("k == 1").set_index("case_id")
+    assert first.loc["drain-deadline", ["recall", "coverage"]].tolist() == [0.5, 1.0]
+    assert first.loc["shutdown-sequence", ["recall", "coverage", "complete"]].tolist() == [0.5, 0.5, 0.0]
+
+
+def test_unsupported_questions_stand_apart(example_runs):
+    run = load_run(example_runs["worker-runbooks"])
+    unsupported = run.questions[~run.questions["answerable"]]
+    assert set(unsupported["case_id"]) == {"ingress-timeout", "record-retention"}
+    assert unsupported["accepted"].all()
+    assert (unsupported["result_count"] == unsupported["k"].clip(upper=7)).all()
+    assert not set(unsupported["case_id"]) & set(run.scores["case_id"])
+    assert run.rankings.loc[run.rankings["case_id"] == "ingress-timeout", "grade"].isna().all()
+
+
+def test_checks_and_counts_are_recorded(example_runs):
+    record = load_run(example_runs["worker-runbooks"]).record
+    assert record.checks.prefix == {"pairs": 27, "differing": []}
+    assert record.checks.exact_search["compared"] == 9
+    assert record.checks.exact_search["recall"] == 1
+    assert record.checks.ties == {"1": [], "3": [], "5": [], "10": []}
+    assert record.counts["documents"] == 7
+    assert record.counts["chunks"] == 11
+    assert record.counts["eligible_chunks"] == 7
+    assert record.search.filter == {
+        "chunking_version": ("section-paragraphs-80w-overlap1-v1",),
+        "document_type": ("runbook",),
+        "publication_state": ("published",),
+    }
+
+
+def test_equal_inputs_give_equal_bytes(example_runs, example_outputs, tmp_path, monkeypatch):
+    from evalkit.runs import TABLES, write_run
+
+    first = load_run(example_runs["worker-runbooks"])
+    monkeypatch.chdir(tmp_path)
+    evaluation = evaluate(EvaluateSettings.checked(dataset="worker-runbooks", ks=(1, 3, 5, 10)))
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path / "elsewhere"))
+    second = write_run(evaluation)
+    assert first.run_id != second.run_id
+    for table in TABLES:
+        name = f"{table}.parquet"
+        assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes(), name
+
+
+def test_a_threshold_empties_rankings_and_scores_zero(example_runs):
+    evaluation = evaluate(EvaluateSettings.checked(dataset="worker-runbooks", threshold=0.99))
+    assert evaluation.rankings.empty
+    assert (evaluation.scores[list(MEASURES)] == 0).all(axis=None)
+    assert not evaluation.questions["accepted"].any()
+    assert evaluation.questions["top_score"].isna().all()
+    assert len(evaluation.scores) == 21
+
+
+@pytest.mark.parametrize("retention", ["snippet", "hash", "none"])
+def test_retention(example_runs, retention):
+    texts = evaluate(EvaluateSettings.checked(dataset="worker-runbooks", retention=retention)).rankings[
+        "text"
+    ]
+    if retention == "none":
+        assert texts.isna().all()
+    else:
+        assert set(texts.str.len()) <= ({64} if retention == "hash" else set(range(1, 201)))
+
+
+def test_nothing_indexed_is_said(outputs):
+    with pytest.raises(InputError, match="index"):
+        evaluate(EvaluateSettings.checked(dataset="worker-runbooks"))
+    assert not (outputs / "runs").exists()
+
+
+def test_a_passed_deadline_ends_the_run(example_runs):
+    with pytest.raises(InfrastructureError, match="deadline"):
+        evaluate(EvaluateSettings.checked(dataset="worker-runbooks", deadline=0.001))
+
+
+def test_indexing_again_embeds_nothing(example_runs, example_outputs, tmp_path, monkeypatch):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(example_outputs, copy)
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
+    assert index(IndexSettings.checked(dataset="worker-runbooks")).embedded == 0
