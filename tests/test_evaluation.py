@@ -27,7 +27,7 @@ def run(request, example_runs):
 
 def test_rankings_as_measured_outside(run):
     for case_id, hits in expected(run.record.dataset.name, "rankings").items():
-        rows = run.rankings.query("case_id == @case_id and k == 5")
+        rows = run.rankings[(run.rankings["case_id"] == case_id) & (run.rankings["k"] == 5)]
         assert list(rows["document_id"]) == [hit["document_id"] for hit in hits]
         assert list(rows["chunk_id"]) == [hit["chunk_id"] for hit in hits]
         assert list(rows["score"]) == pytest.approx([hit["score"] for hit in hits], abs=1e-4)

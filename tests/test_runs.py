@@ -1,0 +1,70 @@
+import shutil
+
+import pandas as pd
+import pytest
+
+from evalkit.errors import InfrastructureError, InputError
+from evalkit.evaluation import Evaluation
+from evalkit.runs import TABLES, export_csv, list_runs, load_run, write_run
+
+
+@pytest.fixture
+def evaluation(example_runs):
+    run = load_run(example_runs["worker-runbooks"])
+    return Evaluation(record=run.record, **{name: getattr(run, name) for name in TABLES})
+
+
+def test_round_trip(evaluation, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path))
+    run = write_run(evaluation)
+    for ref in ("latest", run.run_id, str(run.folder)):
+        again = load_run(ref)
+        assert again.record == evaluation.record
+        for name in TABLES:
+            pd.testing.assert_frame_equal(getattr(again, name), getattr(evaluation, name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "runs"]
+
+
+def test_list_is_newest_first(example_runs):
+    runs = list_runs()
+    assert list(runs["dataset"]) == ["worker-runbooks", "platform-runbooks"]
+    assert runs["run_id"].is_monotonic_decreasing
+
+
+def test_no_runs(outputs):
+    assert list_runs().empty
+    with pytest.raises(InputError, match="make report"):
+        load_run("latest")
+
+
+@pytest.mark.parametrize("ref", ["20260101T000000000Z-000000", "no-such", "../..", "", "latest/"])
+def test_no_such_run(example_runs, ref):
+    with pytest.raises(InputError):
+        load_run(ref)
+
+
+def test_a_damaged_run_is_named(example_runs, tmp_path):
+    run = load_run(example_runs["worker-runbooks"])
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    (copy / "scores.parquet").write_bytes(b"PAR1 no parquet")
+    with pytest.raises(InputError, match=r"scores\.parquet"):
+        _ = load_run(copy).scores
+    (copy / "run.json").write_text("{}")
+    with pytest.raises(InputError, match=r"run\.json"):
+        load_run(copy)
+
+
+def test_unwritable_outputs_leave_nothing(evaluation, tmp_path, monkeypatch):
+    blocker = tmp_path / "file"
+    blocker.touch()
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(blocker))
+    with pytest.raises(InfrastructureError, match="EVALKIT_OUTPUTS"):
+        write_run(evaluation)
+
+
+def test_csv(evaluation, example_runs, tmp_path):
+    run = load_run(example_runs["worker-runbooks"])
+    files = export_csv(run, tmp_path / "csv")
+    assert sorted(path.name for path in files) == sorted(f"{name}.csv" for name in TABLES)
+    assert len(pd.read_csv(tmp_path / "csv" / "scores.csv")) == len(run.scores)
