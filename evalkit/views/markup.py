@@ -33,8 +33,10 @@ CSS = """
 .ek .ek-note{border-color:#5790fc;background:rgba(87,144,252,.12)}
 .ek .ek-warning{border-color:#c77700;background:rgba(248,156,32,.14)}
 .ek .ek-bad{border-color:#d0312d;background:rgba(228,37,54,.12)}
-.ek .ek-case{border-top:2px solid rgba(128,128,128,.5);margin-top:1.6em;padding-top:.2em;scroll-margin-top:1rem}
-.ek .ek-case:target{outline:3px solid #5790fc;outline-offset:.4em}
+.ek .ek-case{border-top:2px solid rgba(128,128,128,.5);margin-top:.9em;padding:.4em 0;scroll-margin-top:1rem}
+.ek .ek-case:target{outline:3px solid #5790fc;outline-offset:.3em}
+.ek .ek-case:target::details-content{content-visibility:visible;block-size:auto}
+.ek summary{cursor:pointer;padding:.2em 0}
 .ek .ek-chip{display:inline-block;border:1px solid;border-radius:.8em;padding:0 .55em;font-size:.82em;
  font-weight:600;white-space:nowrap}
 .ek .ek-yes{background:rgba(46,139,87,.18)}.ek .ek-no{background:rgba(228,37,54,.16);border-style:dashed}
@@ -42,7 +44,8 @@ CSS = """
 .ek .ek-text{white-space:pre-line;max-height:16em;overflow:auto;min-width:16rem}
 .ek ul,.ek ol{margin:.3em 0;padding-left:1.4em}.ek li{margin:.35em 0}
 .ek code{background:none;padding:0;font-size:.95em;color:inherit}
-@media print{.ek .ek-scroll,.ek .ek-text{overflow:visible;max-height:none}
+@media print{.ek details::details-content{content-visibility:visible;block-size:auto}
+ .ek .ek-scroll,.ek .ek-text{overflow:visible;max-height:none}
  .ek tr,.ek .ek-banner,.ek li{break-inside:avoid}.ek h3,.ek h4{break-after:avoid}}
 @media (max-width:40rem){.ek th,.ek td{padding:.25em .4em}}
 """

@@ -31,6 +31,13 @@ LABELS = {
 
 _BLANK = re.compile(r'<th class="(blank|index_name)[^>]*>&nbsp;</th>')
 Format = Callable[[Any], str | Markup]
+Row = Any
+"""A row of a table as a named tuple or a series; its fields are those of ``docs/architecture.md``."""
+
+
+def rows_of(frame: pd.DataFrame) -> list[Row]:
+    """Give the rows of a table as named tuples."""
+    return list(frame.itertuples(index=False))
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -86,12 +93,12 @@ def table(
     names = {**LABELS, **(labels or {})}
     if frame.empty:
         return render("<p><strong>{{ caption }}</strong>: none.</p>", caption=caption)
-    head, *body = cast("list[Any]", list(frame.columns))
+    head, *body = list(frame.columns)
     writers = {column: _writer(column, frame[column], formats or {}, linked) for column in frame.columns}
     rows = [_escaped(writers[head], value) for value in frame[head]]
     cells = frame[body].reset_index(drop=True)
     styler = _styler(cells, names, {column: writers[column] for column in body}, bars, caption)
-    html = styler.format_index(lambda position: rows[position], axis=0).to_html()
+    html = cast("Any", styler).format_index(lambda position: rows[position], axis=0).to_html()
     return render(
         '<div class="ek-scroll" role="region" tabindex="0" aria-label="{{ region }}">{{ html }}</div>',
         region=region or caption,
@@ -146,7 +153,7 @@ def _styler(
     caption: str,
 ) -> Styler:
     digest = sha256(f"{caption}{cells.to_csv()}".encode()).hexdigest()[:10]
-    styler: Any = Styler(cells, uuid=digest, caption=str(escape(caption)))
+    styler: Any = Styler(cells, uuid=digest, cell_ids=False, caption=str(escape(caption)))
     for column, writer in writers.items():
         styler.format(partial(_escaped, writer), subset=[column])
     numeric = [column for column in cells.columns if pd.api.types.is_numeric_dtype(cells[column])]

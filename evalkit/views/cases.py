@@ -1,0 +1,271 @@
+"""The evidence of each case: its question, its facts, and the passages that came back, with their quotes marked."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import pandas as pd
+from IPython.display import HTML
+from markupsafe import Markup
+
+from evalkit.runs import Run
+from evalkit.views.markup import banner, case_anchor, highlight, page, render
+from evalkit.views.tables import MISSING, Row, number, rows_of
+
+SHOWN = 100
+OPEN_ALL = 20
+GRADES = {2: "2 answers", 1: "1 supports", 0: "0 neither"}
+
+_CASE = """
+<details class="ek-case" id="{{ anchor }}"{% if open %} open{% endif %}>
+<summary><strong>{{ case }}</strong>{% for word in words %} · {{ word }}{% endfor %}
+ <span class="ek-chip {{ 'ek-yes' if good else 'ek-no' }}">{{ outcome }}</span></summary>
+<p><strong>Question:</strong> {{ question }}</p>
+{% if scores %}<p>{{ scores }}</p>{% endif %}
+{% if facts %}<p><strong>Required facts at K = {{ k }}</strong></p>
+<ol>{% for fact in facts %}<li><span class="ek-chip {{ 'ek-yes' if fact.found else 'ek-no' }}">
+{{- 'found' if fact.found else 'missing' }}</span> {{ fact.text }}<br>{{ fact.place }}
+{% if fact.quote %}<br>Quote: “{{ fact.quote }}”{% endif %}</li>{% endfor %}</ol>{% endif %}
+{% if ranking %}<div class="ek-scroll" role="region" tabindex="0" aria-label="Ranking of {{ case }}"><table>
+<caption>Ranking at K = {{ k }}</caption>
+<thead><tr><th scope="col">rank</th><th scope="col">score</th><th scope="col">grade</th>
+<th scope="col">passage</th></tr></thead><tbody>
+{% for row in ranking %}<tr><th scope="row">{{ row.rank }}</th><td>{{ row.score }}</td>
+<td><span class="ek-chip {{ row.tint }}">{{ row.grade }}</span></td>
+<td><strong>{{ row.place }}</strong><div class="ek-text"{% if row.long %} tabindex="0"{% endif %}>{{ row.text }}</div>
+</td></tr>{% endfor %}</tbody></table></div>
+{% else %}<p>Nothing came back at K = {{ k }}{{ reason }}.</p>{% endif %}
+{% if outside %}<p><strong>Relevant passages outside K = {{ k }}</strong></p>
+<ul>{% for row in outside %}<li><span class="ek-chip">{{ row.grade }}</span> {{ row.place }}: {{ row.rank }}</li>
+{% endfor %}</ul>{% endif %}
+</details>"""
+
+
+def weakest_first(scores: pd.DataFrame, k: int) -> list[str]:
+    """Order cases from the weakest to the best at one K.
+
+    Parameters
+    ----------
+    scores
+        Scores of a run.
+    k
+        The cutoff that counts.
+
+    Returns
+    -------
+    list of str
+        Case ids by complete, coverage (recall for a case without facts), nDCG, recall, then id.
+    """
+    at_k = scores[scores["k"] == k]
+    covered = at_k["coverage"].fillna(at_k["recall"])
+    ordered = at_k.assign(
+        _complete=at_k["complete"].fillna((covered >= 1).astype("float64")), _covered=covered
+    ).sort_values(["_complete", "_covered", "ndcg", "recall", "case_id"])
+    return [str(case_id) for case_id in ordered["case_id"]]
+
+
+def shown_cases(run: Run, limit: int = SHOWN) -> list[str]:
+    """Choose the cases whose evidence is shown: the weakest answerable ones at the largest K, then unsupported ones.
+
+    Parameters
+    ----------
+    run
+        A run.
+    limit
+        Cases of each kind at most, so that a page of thousands of cases can still be opened.
+    """
+    unsupported = run.questions.loc[~run.questions["answerable"], "case_id"].drop_duplicates()
+    weakest = weakest_first(run.scores, run.record.search.ks[-1])
+    return [*weakest[:limit], *(str(case_id) for case_id in unsupported[:limit])]
+
+
+def case_evidence(run: Run, case_ids: Sequence[str] | None = None, k: int | None = None) -> HTML:
+    """Show the evidence of cases, each under the anchor ``case-<id>``.
+
+    Parameters
+    ----------
+    run
+        A run.
+    case_ids
+        Cases to show, in this order; `shown_cases` by default.
+    k
+        Cutoff to show; the largest of the run by default.
+
+    Returns
+    -------
+    HTML
+        One foldable part a case: question, facts found and missing, ranking with grades, scores and marked quotes,
+        and at which rank a relevant passage came that fell outside K. Parts of cases that miss something are open;
+        all are, when they are few. A banner says when cases or texts are left out.
+    """
+    cutoff = run.record.search.ks[-1] if k is None else k
+    chosen = shown_cases(run) if case_ids is None else list(case_ids)
+    everything = run.questions["case_id"].nunique()
+    parts = []
+    if case_ids is None and len(chosen) < everything:
+        parts.append(
+            banner(
+                "note",
+                f"{len(chosen)} of {everything} cases are shown, the weakest first.",
+                "All are in the run.",
+            )
+        )
+    if notice := retention_notice(run.record.retention):
+        parts.append(banner("note", notice))
+    return page(*parts, *_cases(run, chosen, cutoff))
+
+
+def retention_notice(retention: str) -> str:
+    """Say what of the retrieved texts a run kept, when that is not everything."""
+    return {
+        "snippet": "This run kept the first 200 characters of each text; a quote further on cannot be marked.",
+        "hash": "This run kept the SHA-256 of each text instead of the text, so no quote can be marked.",
+        "none": "This run kept no texts of passages, so no quote can be marked.",
+    }.get(retention, "")
+
+
+def _cases(run: Run, chosen: Collection[str], k: int) -> Iterator[Markup]:
+    questions = _by_case(run.questions, chosen, k)
+    scores, facts = _by_case(run.scores, chosen, k), _by_case(run.facts, chosen, k)
+    rankings = _by_case(run.rankings, chosen, k)
+    all_facts, judged, deep = (_by_case(table, chosen) for table in (run.facts, run.judgments, run.deep))
+    depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
+    for case_id in chosen:
+        asked = questions[case_id].iloc[0]
+        score = scores[case_id].iloc[0] if case_id in scores else None
+        rows = rankings.get(case_id, run.rankings.iloc[:0])
+        needed = facts.get(case_id, run.facts.iloc[:0])
+        outcome, good = _outcome(score, needed, len(rows))
+        quotes = _quotes(all_facts.get(case_id, needed))
+        below = deep.get(case_id, run.deep.iloc[:0])
+        yield render(
+            _CASE,
+            anchor=case_anchor(case_id),
+            case=case_id,
+            open=not good or len(chosen) <= OPEN_ALL,
+            words=[word for word in (asked["category"], asked["split"]) if isinstance(word, str)],
+            good=good,
+            outcome=outcome,
+            question=asked["question"],
+            scores="" if score is None else _score_sentence(score, k),
+            k=k,
+            facts=[_fact(row, k, depth, run.record.search.threshold) for row in rows_of(needed)],
+            ranking=[_ranked(row, quotes, run.record.retention, score is not None) for row in rows_of(rows)],
+            reason="" if run.record.search.threshold is None else f" above {run.record.search.threshold}",
+            outside=_outside(judged.get(case_id), rows, below, depth),
+        )
+
+
+def _by_case(table: pd.DataFrame, chosen: Collection[str], k: int | None = None) -> dict[str, pd.DataFrame]:
+    kept = table[table["case_id"].isin(list(chosen))]
+    if k is not None:
+        kept = kept[kept["k"] == k]
+    return {str(case_id): rows for case_id, rows in kept.groupby("case_id", sort=False)}
+
+
+def _outcome(score: Row, facts: pd.DataFrame, results: int) -> tuple[str, bool]:
+    if score is None:
+        return ("unsupported, refused", True) if results == 0 else (f"unsupported, {results} results", False)
+    if facts.empty:
+        return f"recall {number(score['recall'])}, no facts labelled", bool(score["recall"] == 1)
+    found = int(facts["found"].sum())
+    return f"{found} of {len(facts)} facts found", found == len(facts)
+
+
+def _score_sentence(score: Row, k: int) -> str:
+    named = {
+        "precision": "precision",
+        "recall": "recall",
+        "reciprocal_rank": "reciprocal rank",
+        "ndcg": "nDCG",
+        "coverage": "coverage",
+        "complete": "complete",
+        "judged": "judged",
+    }
+    values = [f"{label} {number(score[name])}" for name, label in named.items() if name in score.index]
+    return f"At K = {k}: {', '.join(values)}."
+
+
+def _quotes(facts: pd.DataFrame) -> list[tuple[str, str]]:
+    held = facts[facts["quote"].notna()][["quote", "fact"]].drop_duplicates()
+    return [(row.quote, f"fact {row.fact + 1}") for row in rows_of(held)]
+
+
+def _place(row: Row) -> str:
+    return f"{row.document_id} › {row.chunk_id}"
+
+
+def _fact(row: Row, k: int, depth: int, threshold: float | None) -> dict[str, object]:
+    if row.lost:
+        place = "Lost to chunking: no chunk holds one of its quotes whole."
+    elif row.found:
+        place = f"Rank {row.rank}: {_place(row)}"
+    else:
+        place = f"{_place(row)}: {rank_outside(row.rank, k, depth, threshold)}"
+    quote = row.quote if isinstance(row.quote, str) else ""
+    return {"found": row.found, "text": row.text, "place": place, "quote": quote}
+
+
+def rank_outside(rank: Row, k: int, depth: int, threshold: float | None) -> str:
+    """Say at which rank of the diagnostic ranking a passage came that the first K do not hold.
+
+    Parameters
+    ----------
+    rank
+        From 1; missing when the diagnostic ranking does not hold the passage.
+    k, depth, threshold
+        Cutoff, depth of the diagnostic ranking, and the score to be above (None: off).
+    """
+    if pd.isna(rank):
+        return f"not within the first {depth} ranks"
+    if int(rank) > k:
+        return f"comes at rank {rank}, outside K = {k}"
+    if threshold is not None:
+        return f"would come at rank {rank}, but does not score above {threshold}"
+    return f"comes at rank {rank} when {depth} are asked for, but not when {k} are: the search is approximate"
+
+
+def _ranked(
+    row: Row, quotes: Sequence[tuple[str, str]], retention: str, answerable: bool
+) -> dict[str, object]:
+    unjudged = "unjudged" if answerable else MISSING
+    grade = unjudged if pd.isna(row.grade) else GRADES[int(row.grade)]
+    text = row.text if isinstance(row.text, str) else ""
+    return {
+        "rank": row.rank,
+        "score": number(row.score, 4),
+        "grade": grade,
+        "tint": "ek-yes" if grade[0] in "12" else "",
+        "place": _place(row),
+        "text": _passage(text, quotes, retention),
+        "long": len(text) > 1_000,
+    }
+
+
+def _passage(text: str, quotes: Sequence[tuple[str, str]], retention: str) -> Markup:
+    if retention == "none":
+        return Markup("(text not kept)")
+    if retention == "hash":
+        return render("SHA-256 <code>{{ text }}</code>", text=text)
+    return highlight(text, quotes) + ("…" if retention == "snippet" and len(text) >= 200 else "")
+
+
+def _outside(
+    judged: pd.DataFrame | None, ranking: pd.DataFrame, deep: pd.DataFrame, depth: int
+) -> list[dict[str, object]]:
+    if judged is None:
+        return []
+    key = ["document_id", "chunk_id"]
+    relevant = judged[judged["grade"] > 0]
+    held = (
+        relevant[key].merge(ranking[key], on=key, how="left", indicator=True)["_merge"].eq("both").to_numpy()
+    )
+    missing = relevant[~held].merge(deep[[*key, "rank", "score"]], on=key, how="left")
+    return [
+        {
+            "grade": GRADES[int(row.grade)],
+            "place": _place(row),
+            "rank": f"rank {int(row.rank)}, score {number(row.score, 4)}"
+            if pd.notna(row.rank)
+            else f"not within the first {depth} ranks",
+        }
+        for row in rows_of(missing.sort_values(["rank", *key], na_position="last"))
+    ]
