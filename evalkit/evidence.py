@@ -83,7 +83,7 @@ def fact_table(rankings: pd.DataFrame, deep: pd.DataFrame, labels: Labels, ks: S
     held = labels.places.rename(columns={"text": "quote", "quote": "nth"})
     within = rankings[[*_PLACE, "k", "rank"]].merge(held, on=_PLACE).assign(source=0)
     below = deep[[*_PLACE, "rank"]].merge(held, on=_PLACE).assign(source=1)
-    unseen = held.assign(rank=pd.NA, source=2)
+    unseen = held.assign(rank=pd.array([None] * len(held), dtype="Int64"), source=2)
     every_k = pd.DataFrame({"k": sorted(set(ks))}, dtype="int64")
     places = pd.concat(
         [
