@@ -5,15 +5,27 @@ documents that a label names, so its cost grows with the labels and not with the
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from evalkit.chunking import Chunk
-from evalkit.dataset import Case, Dataset, Quote, refuse
+from evalkit.dataset import Case, Dataset, PositionalLabel, Quote, refuse
+from evalkit.wording import closest_span, fold
+
+__all__ = ["Labels", "Passages", "fold", "guard", "resolve_labels"]
 
 GRADES = (0, 1, 2)
+ANSWERS, SUPPORTS = 2, 1
+_DTYPES = {
+    **dict.fromkeys(("case_id", "document_id", "chunk_id", "text"), "str"),
+    **dict.fromkeys(("fact", "quote", "grade"), "int64"),
+    "lost": "bool",
+}
+
+Place = tuple[str, str]
+"""Document id and chunk id."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +50,6 @@ class Labels:
     facts: pd.DataFrame
     places: pd.DataFrame
     notices: tuple[str, ...] = ()
-
-
-def fold(text: str) -> str:
-    """Fold runs of white space to single spaces and strip both ends."""
-    return " ".join(text.split())
 
 
 def resolve_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> Labels:
@@ -73,31 +80,28 @@ def resolve_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> Labels:
 
 
 def guard(dataset: Dataset, chunks: Sequence[Chunk]) -> tuple[Labels, list[str]]:
-    """Resolve what can be resolved and list the faults; see `resolve_labels`."""
+    """Resolve the labels that can be resolved and list the faults of the others; see `resolve_labels`."""
     passages = Passages(dataset, chunks)
-    resolved = _Resolved()
+    found = _Found()
     faults = _repeats(dataset)
     for case in dataset.cases:
-        place = f"{dataset.cases_file}: case {case.id!r}"
-        faults += [f"{place}: {fault}" for fault in _resolve(case, passages, resolved)]
-    if resolved.positional_only:
+        faults += [f"{dataset.cases_file}: case {case.id!r}: {fault}" for fault in found.add(case, passages)]
+    if found.positional_only:
         faults.append(
             f"{dataset.cases_file}: positional labels hold for {dataset.chunking} only, not for {passages.version}; "
-            f"add evidence quotes to: {', '.join(resolved.positional_only)}"
+            f"add evidence quotes to: {', '.join(found.positional_only)}"
         )
-    return resolved.labels(passages.version), faults
+    return found.labels(passages.version), faults
 
 
 class Passages:
-    """Chunks by document, with folded texts kept for the documents that labels name."""
+    """The chunks that labels can name, with the folded texts of documents and chunks that were asked for."""
 
     def __init__(self, dataset: Dataset, chunks: Sequence[Chunk]) -> None:
         versions = sorted({chunk.chunking_version for chunk in chunks})
         if len(versions) != 1:
-            refuse(
-                f"chunks of data set {dataset.name!r}",
-                [f"want one chunking version, found {versions or 'no chunks'}"],
-            )
+            found = ", ".join(versions) or "no chunks"
+            refuse(f"chunks of data set {dataset.name!r}", [f"want one chunking version, found {found}"])
         self.version = versions[0]
         self.own = self.version == dataset.chunking
         self._dataset = dataset
@@ -105,7 +109,8 @@ class Passages:
         self._chunks: dict[str, list[Chunk]] = defaultdict(list)
         for chunk in chunks:
             self._chunks[chunk.document_id].append(chunk)
-        self._folded: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+        self._texts: dict[str, dict[str, str]] = {}
+        self._bodies: dict[str, str] = {}
 
     def document_fault(self, document_id: str) -> str | None:
         """Say why a label cannot name this document; None if it can."""
@@ -114,177 +119,203 @@ class Passages:
             return f"document {document_id!r} does not exist; name one of the data set's documents"
         if not self._dataset.is_eligible(document):
             return (
-                f"document {document_id!r} is not eligible ({document.document_type}, {document.publication_state}); "
-                f"label eligible documents only, or widen eligibility in dataset.yaml"
+                f"document {document_id!r} is not eligible (document_type {document.document_type!r}, "
+                f"publication_state {document.publication_state!r}); label eligible documents only"
             )
         return None
 
-    def chunk_ids(self, document_id: str) -> list[str]:
-        """Give the chunk ids of a document, in order of its text."""
-        return [chunk.chunk_id for chunk in self._chunks[document_id]]
+    def chunk_fault(self, label: PositionalLabel) -> str | None:
+        """Say why a label cannot name this chunk with this grade; None if it can."""
+        fault = self.document_fault(label.document)
+        if fault is None and label.chunk not in (known := self.texts(label.document)):
+            some = ", ".join(list(known)[:20]) + (" …" if len(known) > 20 else "")
+            fault = f"chunk {label.chunk!r} does not exist in document {label.document!r}; it has {some}"
+        if label.grade not in GRADES:
+            wrong = f"grade {label.grade} of chunk {label.chunk!r} in document {label.document!r}; grades are 0, 1, 2"
+            fault = f"{wrong}; also, {fault}" if fault else wrong
+        return fault
 
-    def find(self, quote: Quote) -> tuple[int, list[str]]:
-        """Count a quote in its document and name the chunks that hold it."""
-        if quote.document not in self._folded:
-            chunks = [(chunk.chunk_id, fold(chunk.text)) for chunk in self._chunks[quote.document]]
-            self._folded[quote.document] = fold(self._documents[quote.document].body), chunks
-        body, chunks = self._folded[quote.document]
+    def body(self, document_id: str) -> str:
+        """Give the folded body of a document."""
+        if document_id not in self._bodies:
+            self._bodies[document_id] = fold(self._documents[document_id].body)
+        return self._bodies[document_id]
+
+    def texts(self, document_id: str) -> dict[str, str]:
+        """Give the folded text of each chunk of a document by chunk id; empty for an unknown document."""
+        if document_id not in self._texts:
+            chunks = self._chunks.get(document_id, ())
+            self._texts[document_id] = {chunk.chunk_id: fold(chunk.text) for chunk in chunks}
+        return self._texts[document_id]
+
+    def holders(self, quote: Quote) -> tuple[list[str], str | None]:
+        """Name the chunks that hold a quote, and the fault of a quote that cannot be used."""
+        fault = self.document_fault(quote.document)
+        if fault:
+            return [], fault
         text = fold(quote.quote)
-        return _occurrences(body, text), [chunk_id for chunk_id, chunk in chunks if text in chunk]
+        times = occurrences(self.body(quote.document), text)
+        chunk_ids = [name for name, chunk in self.texts(quote.document).items() if text in chunk]
+        named = f"quote {text!r}"
+        if times == 0:
+            hint = self._hint(quote.document, text)
+            return [], f"{named} is nowhere in document {quote.document!r}; copy it word for word{hint}"
+        if times > 1:
+            return (
+                chunk_ids,
+                f"{named} stands more than once in document {quote.document!r}; quote more words",
+            )
+        if self.own and not chunk_ids:
+            return (
+                [],
+                f"{named} is cut by a chunk border of document {quote.document!r}; quote what one chunk holds",
+            )
+        return chunk_ids, None
+
+    def _hint(self, document_id: str, text: str) -> str:
+        match = closest_span(text, self.body(document_id))
+        close = f"; closest there ({match.likeness:.0f} % alike): {match.text!r}" if match else ""
+        elsewhere = [
+            other
+            for other, document in self._documents.items()
+            if self._dataset.is_eligible(document) and text in self.body(other)
+        ]
+        return close + (f"; it stands in {', '.join(map(repr, elsewhere[:5]))}" if elsewhere else "")
 
 
-def _occurrences(body: str, text: str) -> int:
-    """Count where a text stands in a body, overlapping places included; stops at two."""
+def occurrences(body: str, text: str) -> int:
+    """Count where a text stands in a body, overlapping places included, up to two."""
     first = body.find(text)
     return 0 if first < 0 else 1 if body.find(text, first + 1) < 0 else 2
 
 
+def _repeats(dataset: Dataset) -> list[str]:
+    """List case ids that stand twice and questions that are asked twice."""
+    questions = [*dataset.cases, *dataset.unsupported]
+    faults = [
+        f"{dataset.cases_file}: case {name!r}: the id stands {times} times; give each question its own id"
+        for name, times in Counter(question.id for question in questions).items()
+        if times > 1
+    ]
+    asked = defaultdict(list)
+    for question in questions:
+        asked[fold(question.question).casefold()].append(question)
+    for same in asked.values():
+        if len(same) == 1:
+            continue
+        names = ", ".join(repr(question.id) for question in same)
+        both = {"development", "held-out"} <= {question.split for question in same}
+        why = (
+            "stands in both splits, so that the held-out one is not unseen"
+            if both
+            else "is asked more than once"
+        )
+        faults.append(
+            f"{dataset.cases_file}: cases {names}: the question {same[0].question!r} {why}; keep one"
+        )
+    return faults
+
+
 @dataclass
-class _Resolved:
+class _Found:
+    """Rows of the tables, gathered case by case."""
+
     judgments: list[tuple[str, str, str, int]] = field(default_factory=list)
     facts: list[tuple[str, int, str, bool]] = field(default_factory=list)
     places: list[tuple[str, int, int, str, str, str]] = field(default_factory=list)
     positional_only: list[str] = field(default_factory=list)
-    lost_supporting: int = 0
+    supporting_lost: int = 0
+
+    def add(self, case: Case, passages: Passages) -> Iterator[str]:
+        """Resolve one case and yield its faults."""
+        if not (case.relevant or case.evidence or case.supporting):
+            yield "no labels; add relevant, evidence or supporting, or move the question to unsupported"
+            return
+        anchored: dict[Place, int] = {}
+        yield from self._add_supporting(case, passages, anchored)
+        yield from self._add_facts(case, passages, anchored)
+        positional: dict[Place, int] = {}
+        if passages.own:
+            yield from _positional(case, passages, positional)
+            yield from _disagreements(anchored, case, positional)
+            if not (case.evidence or case.supporting) and not any(label.grade for label in case.relevant):
+                yield "every label has grade 0; name a chunk that answers (2) or supports (1)"
+        elif not (case.evidence or case.supporting):
+            self.positional_only.append(case.id)
+        places = anchored | positional
+        self.judgments += [
+            (case.id, *place, max(anchored.get(place, 0), positional.get(place, 0))) for place in places
+        ]
+
+    def _add_supporting(self, case: Case, passages: Passages, anchored: dict[Place, int]) -> Iterator[str]:
+        for number, quote in enumerate(case.supporting):
+            chunk_ids, fault = passages.holders(quote)
+            if fault:
+                yield f"supporting[{number}]: {fault}"
+            self.supporting_lost += not chunk_ids
+            anchored.update({(quote.document, chunk_id): SUPPORTS for chunk_id in chunk_ids})
+
+    def _add_facts(self, case: Case, passages: Passages, anchored: dict[Place, int]) -> Iterator[str]:
+        for number, fact in enumerate(case.evidence):
+            lost = True
+            for index, quote in enumerate(fact.quotes):
+                chunk_ids, fault = passages.holders(quote)
+                if fault:
+                    yield f"evidence[{number}].quotes[{index}]: {fault}"
+                lost = lost and not chunk_ids
+                anchored.update({(quote.document, chunk_id): ANSWERS for chunk_id in chunk_ids})
+                text = fold(quote.quote)
+                self.places += [
+                    (case.id, number, index, quote.document, chunk_id, text) for chunk_id in chunk_ids
+                ]
+            self.facts.append((case.id, number, fact.fact, lost))
 
     def labels(self, version: str) -> Labels:
-        judgments = pd.DataFrame(self.judgments, columns=["case_id", "document_id", "chunk_id", "grade"])
-        facts = pd.DataFrame(self.facts, columns=["case_id", "fact", "text", "lost"])
-        places = pd.DataFrame(
-            self.places, columns=["case_id", "fact", "quote", "document_id", "chunk_id", "text"]
-        )
-        names = dict.fromkeys(["case_id", "document_id", "chunk_id", "text"], "str")
-        return Labels(
-            _typed(judgments, names | {"grade": "int64"}),
-            _typed(facts, names | {"fact": "int64", "lost": "bool"}),
-            _typed(places, names | {"fact": "int64", "quote": "int64"}),
-            tuple(self._notices(version)),
-        )
-
-    def _notices(self, version: str) -> Iterator[str]:
-        lost = sum(row[3] for row in self.facts)
+        """Make the tables."""
+        notices = []
+        lost = sum(row[-1] for row in self.facts)
         if lost:
-            yield f"{lost} of {len(self.facts)} facts are lost to chunking: no {version} chunk holds a quote"
-        if self.lost_supporting:
-            yield f"{self.lost_supporting} supporting quotes are in no chunk of {version}"
-
-
-def _typed(table: pd.DataFrame, dtypes: dict[str, str]) -> pd.DataFrame:
-    typed = table.astype({column: dtypes[column] for column in table.columns})
-    keys = [column for column in table.columns if column not in ("grade", "lost", "text")]
-    return typed.sort_values(keys, ignore_index=True)
-
-
-def _repeats(dataset: Dataset) -> list[str]:
-    """List ids that stand twice in documents or cases, and questions asked twice."""
-    faults = []
-    questions = [*dataset.cases, *dataset.unsupported]
-    faults += [
-        f"{dataset.cases_file}: case id {name!r} stands {count} times; give each question its own id"
-        for name, count in Counter(case.id for case in questions).items()
-        if count > 1
-    ]
-    asked = defaultdict(list)
-    for case in questions:
-        asked[fold(case.question).casefold()].append(case)
-    for cases in asked.values():
-        if len(cases) > 1:
-            names = ", ".join(repr(case.id) for case in cases)
-            both = {"development", "held-out"} <= {case.split for case in cases}
-            why = (
-                "stands in both splits; the held-out split must hold unseen questions"
-                if both
-                else "is asked twice"
+            notices.append(
+                f"{lost} of {len(self.facts)} facts are lost to chunking: no {version} chunk holds a quote"
             )
-            faults.append(
-                f"{dataset.cases_file}: cases {names}: the question {cases[0].question!r} {why}; keep one"
-            )
-    return faults
+        if self.supporting_lost:
+            notices.append(f"supporting quotes that no {version} chunk holds: {self.supporting_lost}")
+        return Labels(
+            _table(self.judgments, "case_id document_id chunk_id grade"),
+            _table(self.facts, "case_id fact text lost"),
+            _table(self.places, "case_id fact quote document_id chunk_id text"),
+            tuple(notices),
+        )
 
 
-def _resolve(case: Case, passages: Passages, resolved: _Resolved) -> Iterator[str]:
-    if not (case.relevant or case.evidence or case.supporting):
-        yield "no labels; add relevant, evidence or supporting, or move the question to unsupported"
-        return
-    anchored: dict[tuple[str, str], int] = {}
-    for number, fact in enumerate(case.evidence):
-        held = False
-        for index, quote in enumerate(fact.quotes):
-            chunk_ids, fault = _locate(quote, passages)
-            if fault:
-                yield f"evidence {number}, quote {index}: {fault}"
-            held = held or bool(chunk_ids)
-            for chunk_id in chunk_ids:
-                anchored[quote.document, chunk_id] = 2
-                resolved.places.append((case.id, number, index, quote.document, chunk_id, fold(quote.quote)))
-        resolved.facts.append((case.id, number, fact.fact, not held))
-    for index, quote in enumerate(case.supporting):
-        chunk_ids, fault = _locate(quote, passages)
+def _table(rows: Sequence[tuple[object, ...]], names: str) -> pd.DataFrame:
+    columns = names.split()
+    table = pd.DataFrame(rows, columns=columns).astype({column: _DTYPES[column] for column in columns})
+    keys = [column for column in columns if column not in ("grade", "text", "lost")]
+    return table.sort_values(keys, ignore_index=True)
+
+
+def _positional(case: Case, passages: Passages, positional: dict[Place, int]) -> Iterator[str]:
+    for number, label in enumerate(case.relevant):
+        fault = passages.chunk_fault(label)
         if fault:
-            yield f"supporting quote {index}: {fault}"
-        resolved.lost_supporting += not chunk_ids
-        for chunk_id in chunk_ids:
-            anchored.setdefault((quote.document, chunk_id), 1)
-    positional: dict[tuple[str, str], int] = {}
-    if passages.own:
-        for label in case.relevant:
-            fault = _position_fault(label.document, label.chunk, passages)
-            if label.grade not in GRADES:
-                yield f"chunk {label.document}/{label.chunk}: grade {label.grade}; a grade is 0, 1 or 2"
-            elif fault:
-                yield fault
-            else:
-                key = label.document, label.chunk
-                positional[key] = max(label.grade, positional.get(key, 0))
-        if positional:
-            yield from _disagreements(anchored, positional)
-    elif not (case.evidence or case.supporting):
-        resolved.positional_only.append(case.id)
-    grades = {key: max(anchored.get(key, 0), positional.get(key, 0)) for key in anchored | positional}
-    resolved.judgments += [(case.id, *key, grade) for key, grade in grades.items()]
-
-
-def _locate(quote: Quote, passages: Passages) -> tuple[list[str], str | None]:
-    fault = passages.document_fault(quote.document)
-    if fault:
-        return [], fault
-    count, chunk_ids = passages.find(quote)
-    named = f"quote {quote.quote!r}"
-    if count == 0:
-        return (
-            [],
-            f"{named} is not in document {quote.document!r}; copy the sentence from the document word for word",
-        )
-    if count > 1:
-        return (
-            chunk_ids,
-            f"{named} stands more than once in document {quote.document!r}; quote more of the sentence",
-        )
-    if not chunk_ids and passages.own:
-        return [], (
-            f"{named} is cut by a chunk border in document {quote.document!r}; quote a part that one chunk holds"
-        )
-    return chunk_ids, None
-
-
-def _position_fault(document: str, chunk: str, passages: Passages) -> str | None:
-    fault = passages.document_fault(document)
-    if fault:
-        return f"chunk {chunk!r}: {fault}"
-    known = passages.chunk_ids(document)
-    if chunk not in known:
-        return f"chunk {chunk!r} of document {document!r} does not exist; its chunks: {', '.join(known)}"
-    return None
+            yield f"relevant[{number}]: {fault}"
+        else:
+            place = label.document, label.chunk
+            positional[place] = max(label.grade, positional.get(place, 0))
 
 
 def _disagreements(
-    anchored: dict[tuple[str, str], int], positional: dict[tuple[str, str], int]
-) -> Iterable[str]:
-    for (document, chunk), grade in anchored.items():
-        found = positional.get((document, chunk))
-        if found != grade:
-            lists = "does not list it" if found is None else f"grades it {found}"
-            yield (
-                f"both label forms disagree on {document}/{chunk}: its quotes give grade {grade}, relevant {lists}; "
-                f"make them agree, or keep one form"
-            )
+    anchored: Mapping[Place, int], case: Case, positional: Mapping[Place, int]
+) -> Iterator[str]:
+    listed = {(label.document, label.chunk) for label in case.relevant}
+    for place, grade in anchored.items() if listed else ():
+        found = positional.get(place)
+        # A listed place without a grade here has a fault of its own already.
+        if found == grade or (found is None and place in listed):
+            continue
+        says = "does not list it" if found is None else f"gives grade {found}"
+        yield (
+            f"labels disagree on chunk {place[1]!r} of document {place[0]!r}: its quotes give grade {grade}, "
+            f"relevant {says}; mend one or drop relevant"
+        )
