@@ -28,9 +28,12 @@ def outputs() -> Path:
     return Path(chosen).absolute() if chosen else root() / "outputs"
 
 
-def embeddings_folder() -> Path:
-    """Give the folder of the recorded vectors."""
-    return root() / "data" / "embeddings"
+def embeddings_folder(folder: str | Path | None = None) -> Path:
+    """Give the folder of the recorded vectors: ``data/embeddings``, or a name under ``data/``, or a path."""
+    if folder is None:
+        return root() / "data" / "embeddings"
+    named = root() / "data" / folder
+    return named if named.is_dir() else Path(folder).expanduser().absolute()
 
 
 def dataset_folder(dataset: str | Path) -> Path:

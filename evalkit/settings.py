@@ -47,6 +47,8 @@ class EmbeddingSettings(_Settings):
         Name of the model; for ``recorded`` the one that ``model.json`` names.
     profile
         Prompt profile; None takes the model's known one and refuses a model without.
+    embeddings
+        Folder of the recorded vectors: a name under ``data/`` or a path; None takes ``data/embeddings``.
     embed_batch
         Prompts a request; part of the vectors' provenance, since batching can change the last bits.
     embed_timeout
@@ -56,6 +58,7 @@ class EmbeddingSettings(_Settings):
     embedder: Literal["recorded", "ollama"] = "recorded"
     model: Annotated[str, Field(min_length=1)] = "embeddinggemma:300m"
     profile: str | None = None
+    embeddings: str | None = None
     embed_batch: PositiveInt = 32
     embed_timeout: Annotated[float, Field(gt=0)] = 60.0
 
