@@ -6,7 +6,7 @@ Colours are those of Petroff's six-colour sequence; a marker and a direct label 
 
 import base64
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
@@ -34,9 +35,13 @@ METRIC_LABELS = {
 }
 """Name of the mean of each measure, as tables and figures write it."""
 
-METRIC_STYLES = {
-    name: {"color": color, "marker": marker}
-    for name, color, marker in zip(METRIC_LABELS, PALETTE, MARKERS, strict=True)
+METRIC_STYLES: dict[str, dict[str, Any]] = {
+    "precision": {"color": GREY, "marker": "o"},
+    "recall": {"color": ORANGE, "marker": "s"},
+    "reciprocal_rank": {"color": PURPLE, "marker": "^"},
+    "ndcg": {"color": BLUE, "marker": "D"},
+    "coverage": {"color": VIOLET, "marker": "v"},
+    "complete": {"color": RED, "marker": "X"},
 }
 """Colour and marker of each measure, the same in every figure."""
 
@@ -148,7 +153,11 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
 
 
 def label_ends(
-    axes: Axes, x: float, ends: Sequence[tuple[float, str]], gap: float = 0.06, offset: float = 10.0
+    axes: Axes,
+    x: float,
+    ends: Sequence[tuple[float, str]],
+    gap: float = 0.06,
+    styles: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write labels to the right of where lines end, apart from each other.
 
@@ -162,12 +171,16 @@ def label_ends(
         ``(y, text)`` of each line.
     gap
         Smallest distance of two labels in data units of y.
-    offset
-        Distance from the ends in points.
+    styles
+        Colour and marker of each line, repeated before its label, since labels may stand away from their lines.
     """
-    beside = offset_copy(axes.transData, fig=axes.get_figure(root=True), x=offset, units="points")
-    for (_, text), y in zip(ends, spread([y for y, _ in ends], gap), strict=True):
-        axes.text(x, y, text, transform=beside, va="center", color=INK, clip_on=False)
+    figure = axes.get_figure(root=True)
+    marks, words = (offset_copy(axes.transData, fig=figure, x=points, units="points") for points in (16, 24))
+    for index, ((_, text), y) in enumerate(zip(ends, spread([y for y, _ in ends], gap), strict=True)):
+        if styles is not None:
+            mark = Line2D([x], [y], linestyle="none", transform=marks, clip_on=False, **styles[index])
+            axes.add_artist(mark)
+        axes.text(x, y, text, transform=words, va="center", color=INK, clip_on=False)
 
 
 def png(figure: Figure, dpi: int = 144) -> bytes:

@@ -1,0 +1,218 @@
+"""Figures of scores and of what was indexed; each function returns the figure and its alt text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from evalkit.plots.style import (
+    BLUE,
+    FAINT,
+    INK,
+    METRIC_LABELS,
+    METRIC_STYLES,
+    ORANGE,
+    label_ends,
+    new_figure,
+    styled,
+    unit_axis,
+)
+
+Drawn = tuple[Figure, str]
+ANALYSED = ("recall", "ndcg", "coverage", "complete")
+
+
+@styled()
+def metrics_over_k(means: pd.DataFrame, title: str = "Means over K") -> Drawn:
+    """Draw every measure over K.
+
+    Parameters
+    ----------
+    means
+        A row a K: ``k``, the measures and ``n``, as `evaluation.means` gives them.
+    title
+        Title; the number of cases is added.
+
+    Returns
+    -------
+    Figure, str
+        Lines with a marker at each K and a label at their end; a measure without values is left out and named.
+    """
+    table = means.sort_values("k", ignore_index=True)
+    n = int(table["n"].max()) if len(table) else 0
+    measured = [name for name in METRIC_LABELS if name in table and table[name].notna().any()]
+    figure, grid = new_figure(8.0, 4.4)
+    axes = grid[0, 0]
+    unit_axis(axes, "mean over cases")
+    _lines_over_k(axes, table, measured)
+    if len(table):
+        last = table.iloc[-1]
+        ends = [(float(last[name]), f"{METRIC_LABELS[name]} {last[name]:.3f}") for name in measured]
+        label_ends(axes, len(table) - 1, ends, styles=[METRIC_STYLES[name] for name in measured])
+    missing = [METRIC_LABELS[name] for name in METRIC_LABELS if name not in measured]
+    left_out = f"; without values: {', '.join(missing)}" if missing else ""
+    axes.set_title(f"{title} (n = {n} cases{left_out})")
+    rows = [
+        f"K = {row['k']}: " + ", ".join(f"{METRIC_LABELS[name]} {row[name]:.3f}" for name in measured)
+        for row in table.to_dict("records")
+    ]
+    return figure, f"Line chart of means over {n} cases by K{left_out}. " + "; ".join(rows) + "."
+
+
+@styled()
+def categories_over_k(means: pd.DataFrame, metrics: Sequence[str] = ANALYSED) -> Drawn:
+    """Draw one small chart a category with its measures over K.
+
+    Parameters
+    ----------
+    means
+        A row a category and K: ``category, k``, the measures and ``n``; categories are drawn in their order.
+    metrics
+        Measures to draw.
+
+    Returns
+    -------
+    Figure, str
+        Charts that share their axes, each with its n; measures without values are left out.
+    """
+    names = list(dict.fromkeys(means["category"]))
+    measured = [name for name in metrics if means[name].notna().any()]
+    columns = min(3, max(1, len(names)))
+    rows = max(1, -(-len(names) // columns))
+    figure, grid = new_figure(3.1 * columns + 0.6, 2.5 * rows + 0.6, rows, columns, sharex=True, sharey=True)
+    texts = []
+    panels: list[Any] = list(grid.flat)
+    for axes, name in zip(panels, names, strict=False):
+        table = means[means["category"] == name].sort_values("k", ignore_index=True)
+        unit_axis(axes)
+        _lines_over_k(axes, table, measured)
+        axes.set_title(f"{name} (n = {int(table['n'].max())})", fontsize=10)
+        last = table.iloc[-1]
+        values = ", ".join(f"{METRIC_LABELS[metric]} {last[metric]:.2f}" for metric in measured)
+        texts.append(f"{name} (n = {int(table['n'].max())}) at K = {last['k']}: {values}")
+    for axes in panels[len(names) :]:
+        axes.set_visible(False)
+    for axes in panels[max(0, len(names) - columns) : len(names)]:
+        axes.tick_params(labelbottom=True)
+    if names and measured:
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(measured))
+    return figure, "Small line charts of means over K, one a category. " + "; ".join(texts) + "."
+
+
+@styled()
+def category_intervals(intervals: pd.DataFrame, k: int, metrics: Sequence[str] = ANALYSED) -> Drawn:
+    """Draw the mean of each category with its interval, a panel a measure.
+
+    Parameters
+    ----------
+    intervals
+        ``category, metric, mean, low, high, n`` at one K, as `statistics.mean_intervals` gives them; categories are
+        drawn from top to bottom in their order.
+    k
+        The cutoff, for the title.
+    metrics
+        Measures to draw.
+
+    Returns
+    -------
+    Figure, str
+        A point a mean, a bar from low to high (absent where there is none), n beside the name of the category.
+    """
+    present = intervals[intervals["mean"].notna()]
+    measured = [name for name in metrics if (present["metric"] == name).any()]
+    names = list(dict.fromkeys(intervals["category"]))
+    counts = intervals.groupby("category")["n"].max()
+    height = 0.42 * max(1, len(names)) + 1.3
+    figure, grid = new_figure(9.4, height, 1, max(1, len(measured)), sharey=True)
+    for axes, metric in zip(grid[0], measured, strict=False):
+        rows = present[present["metric"] == metric].set_index("category").reindex(names)
+        places = np.arange(len(names))
+        style = METRIC_STYLES[metric]
+        axes.hlines(places, rows["low"], rows["high"], color=style["color"], linewidth=5, alpha=0.45)
+        axes.plot(rows["mean"], places, linestyle="none", **style)
+        for place, (name, row) in zip(places, rows.iterrows(), strict=True):
+            if pd.notna(row["mean"]):
+                own = "" if row["n"] == counts[name] else f" (n = {row['n']:.0f})"
+                axes.annotate(
+                    f"{row['mean']:.2f}{own}",
+                    (row["mean"], place),
+                    (0, 7),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                )
+        unit_axis(axes, axis="x")
+        axes.set_title(METRIC_LABELS[metric])
+        axes.set_ylim(len(names) - 0.4, -0.7)
+    grid[0, 0].set_yticks(np.arange(len(names)), [f"{name}\nn = {counts[name]}" for name in names])
+    figure.supxlabel(f"mean at K = {k} with 95 % interval (bootstrap over cases)", fontsize=9, color=FAINT)
+    spoken = [
+        f"{row['category']} {METRIC_LABELS[row['metric']]} {row['mean']:.2f}{_bounds(row['low'], row['high'])} "
+        f"(n = {row['n']})"
+        for row in present[present["metric"].isin(measured)].to_dict("records")
+    ]
+    return figure, f"Means by category at K = {k} with 95 % intervals: " + "; ".join(spoken) + "."
+
+
+@styled()
+def chunk_lengths(words: Sequence[int], eligible: Sequence[bool]) -> Drawn:
+    """Draw how long the chunks are.
+
+    Parameters
+    ----------
+    words
+        Words of each chunk.
+    eligible
+        Whether each may be returned.
+
+    Returns
+    -------
+    Figure, str
+        Histogram of all chunks, eligible ones apart from the others by colour and hatching.
+    """
+    lengths, allowed = np.asarray(words, dtype=np.int64), np.asarray(eligible, dtype=bool)
+    figure, grid = new_figure(8.0, 3.2)
+    axes = grid[0, 0]
+    if not len(lengths):
+        axes.set_title("Length of chunks (n = 0)")
+        return figure, "Histogram of chunk lengths: there are no chunks."
+    width = max(1, -(-int(np.ptp(lengths) + 1) // 30))
+    edges = np.arange(lengths.min(), lengths.max() + width + 1, width) - 0.5
+    parts = [lengths[allowed], lengths[~allowed]]
+    labels = [f"eligible (n = {len(parts[0])})", f"not eligible (n = {len(parts[1])})"]
+    axes.hist(
+        parts, edges, stacked=True, color=[BLUE, ORANGE], hatch=["", "///"], edgecolor="white", label=labels
+    )
+    median = float(np.median(lengths))
+    axes.axvline(median, color=INK, linestyle="--", linewidth=1.2)
+    axes.annotate(
+        f"median {median:g}", (median, 1), (4, -2), xycoords=("data", "axes fraction"),
+        textcoords="offset points", va="top",
+    )  # fmt: skip
+    axes.set_title(f"Length of chunks (n = {len(lengths)})")
+    axes.set_xlabel("words in a chunk")
+    axes.set_ylabel("chunks")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure, (
+        f"Histogram of the words of {len(lengths)} chunks, {int(allowed.sum())} of them eligible: shortest "
+        f"{lengths.min()}, median {median:g}, longest {lengths.max()} words."
+    )
+
+
+def _lines_over_k(axes: Axes, table: pd.DataFrame, measured: Sequence[str]) -> None:
+    """Draw lines over evenly spaced K; markers shrink from line to line, so that equal values stay visible."""
+    places = np.arange(len(table))
+    for index, name in enumerate(measured):
+        size = 11.0 - 6.0 * index / max(1, len(measured) - 1)
+        axes.plot(places, table[name], label=METRIC_LABELS[name], markersize=size, **METRIC_STYLES[name])
+    axes.set_xticks(places, [f"K = {k}" for k in table["k"]])
+    axes.set_xlim(-0.3, max(0.3, len(table) - 0.7))
+
+
+def _bounds(low: float, high: float) -> str:
+    return "" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]"
