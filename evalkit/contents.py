@@ -1,0 +1,199 @@
+"""What a collection is to hold: its name, points, fingerprint, and whether it holds just that."""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evalkit.chunking import Chunk, ChunkKey
+from evalkit.embedding import Vectors
+from evalkit.errors import InputError
+from evalkit.points import Fingerprint, Store
+
+INDEXED_FIELDS = ("chunking_version", "document_type", "publication_state")
+"""Payload fields with a keyword index: those that filters name."""
+
+VECTOR_TOLERANCE = 1e-5
+"""Distance of a stored unit vector from the same vector in the cache: room for the engine's float32 arithmetic."""
+
+REEMBEDDED_TOLERANCE = 2e-2
+"""The same for a vector embedded anew, whose last bits depend on its batch (a cosine of 0.9998)."""
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "evalkit:chunk-key")
+_LONGEST_NAME = 200
+_NAMED = 10
+
+
+def default_name(dataset: str, embedder: str, model: str, chunking: str) -> str:
+    """Make the collection name ``evalkit-<data set>-<embedder>-<model>-<chunking>``.
+
+    Lower case; every other character than a-z and 0-9 becomes ``-``. A name over 200 characters is cut and ends in
+    a hash of the whole.
+    """
+    name = re.sub(r"[^a-z0-9]", "-", f"evalkit-{dataset}-{embedder}-{model}-{chunking}".lower())
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 13]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return name
+
+
+def point_id(key: ChunkKey) -> str:
+    """Derive a point's id from the chunk key (uuid5), so that writing a passage twice gives one point."""
+    return str(uuid.uuid5(_NAMESPACE, json.dumps(key, ensure_ascii=False)))
+
+
+def payload_of(chunk: Chunk) -> dict[str, Any]:
+    """Give the payload that is stored with a passage."""
+    return {
+        "document_id": chunk.document_id,
+        "chunking_version": chunk.chunking_version,
+        "chunk_id": chunk.chunk_id,
+        "title": chunk.title,
+        "document_type": chunk.document_type,
+        "publication_state": chunk.publication_state,
+        "text": chunk.text,
+        "words": chunk.words,
+    }
+
+
+def corpus_hash(chunks: Iterable[Chunk]) -> str:
+    """Hash identities and payloads of chunks, whatever their order."""
+    digest = hashlib.sha256()
+    for chunk in sorted(chunks, key=lambda chunk: chunk.key):
+        digest.update(json.dumps(payload_of(chunk), sort_keys=True, ensure_ascii=False).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def differences(stored: Fingerprint, wanted: Fingerprint) -> dict[str, str]:
+    """Say by name (``corpus``, ``digest``, ``profile``) where two fingerprints differ; empty when they are equal."""
+    names = {"corpus": "corpus (chunks and payloads)", "digest": "model digest", "profile": "prompt profile"}
+    return {
+        name: f"{text}: found {getattr(stored, name)}, wanted {getattr(wanted, name)}"
+        for name, text in names.items()
+        if getattr(stored, name) != getattr(wanted, name)
+    }
+
+
+def foreign(collection: str, reasons: Iterable[str]) -> InputError:
+    """Make the error for a collection that is not of this corpus, model and profile."""
+    return InputError(
+        f"collection {collection!r} holds something else: {'; '.join(reasons)}; "
+        "index with recreate to replace all that is in it, or give another collection name"
+    )
+
+
+def spread(chunks: Sequence[Chunk], size: int) -> list[Chunk]:
+    """Choose chunks evenly over their order by key, first and last among them; all when there are at most `size`."""
+    places = np.unique(np.linspace(0, len(chunks) - 1, min(size, len(chunks))).round().astype(int))
+    ordered = sorted(chunks, key=lambda chunk: chunk.key)
+    return [ordered[place] for place in places]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a collection was compared with, and how it differs.
+
+    Attributes
+    ----------
+    problems
+        One sentence a problem; empty when the collection holds what it should.
+    checked
+        Number of ``points``, ``payloads`` and ``vectors`` compared.
+    """
+
+    problems: tuple[str, ...]
+    checked: dict[str, int]
+
+
+def verify_collection(
+    store: Store,
+    collection: str,
+    chunks: Sequence[Chunk],
+    vectors: Mapping[str, Vectors],
+    tolerance: float = VECTOR_TOLERANCE,
+) -> Verification:
+    """Read a collection back and compare it with what it should hold. Changes nothing.
+
+    Parameters
+    ----------
+    chunks
+        Every passage that should be there, and no other.
+    vectors
+        Point id -> expected vector of shape (dimension,), for any of these passages.
+    tolerance
+        Largest Euclidean distance between a stored and an expected vector, both at unit length.
+
+    Returns
+    -------
+    Verification
+        Count, identities and payloads of all points compared, and the vectors given.
+
+    Raises
+    ------
+    InfrastructureError
+        The engine failed.
+    """
+    wanted = {point_id(chunk.key): chunk for chunk in chunks}
+    count = store.count(collection)
+    problems = [f"the collection holds {count} points, wanted {len(wanted)}"] if count != len(wanted) else []
+    seen: set[str] = set()
+    extra, changed = [], []
+    for point in store.scroll(collection, vectors=False):
+        chunk = wanted.get(point.id)
+        if chunk is None:
+            extra.append(f"{point.payload.get('document_id', '?')} {point.payload.get('chunk_id', point.id)}")
+            continue
+        seen.add(point.id)
+        if point.payload != payload_of(chunk):
+            changed.append(f"{_name(chunk)} ({_differing_fields(point.payload, payload_of(chunk))})")
+    missing = [_name(chunk) for id_, chunk in wanted.items() if id_ not in seen]
+    present = {id_: vector for id_, vector in vectors.items() if id_ in seen}
+    distances = _distances(store, collection, present)
+    # NaN, for a stored vector that has no direction, must count as far away.
+    far = [
+        f"{_name(wanted[id_])} (distance {far:.3g})" for id_, far in distances.items() if not far <= tolerance
+    ]
+    problems += _listed("passages are missing", missing)
+    problems += _listed("points belong to no passage of the data set", extra)
+    problems += _listed("payloads differ", changed)
+    problems += _listed("vectors differ from the embedder's", far)
+    return Verification(tuple(problems), {"points": count, "payloads": len(seen), "vectors": len(present)})
+
+
+def _distances(store: Store, collection: str, expected: Mapping[str, Vectors]) -> dict[str, float]:
+    distances: dict[str, float] = {}
+    ids = list(expected)
+    for start in range(0, len(ids), 256):
+        part = ids[start : start + 256]
+        stored = {point.id: point.vector for point in store.retrieve(collection, part)}
+        distances |= {id_: _distance(stored.get(id_), expected[id_]) for id_ in part}
+    return distances
+
+
+def _distance(stored: Vectors | None, expected: Vectors) -> float:
+    """Give the distance of two vectors at unit length; NaN where there is none."""
+    if stored is None or stored.shape != expected.shape or not stored.any():
+        return float("nan")
+    left, right = stored.astype(np.float64), expected.astype(np.float64)
+    return float(np.linalg.norm(left / np.linalg.norm(left) - right / np.linalg.norm(right)))
+
+
+def _differing_fields(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    return ", ".join(
+        sorted(name for name in stored.keys() | wanted.keys() if stored.get(name) != wanted.get(name))
+    )
+
+
+def _listed(what: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return [f"{len(names)} {what}: {', '.join(names[:_NAMED])}{more}"]
+
+
+def _name(chunk: Chunk) -> str:
+    return f"{chunk.document_id} {chunk.chunk_id}"

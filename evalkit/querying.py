@@ -1,0 +1,125 @@
+"""One retrieval: many questions, one filter, one K; nothing comes through that the filter does not allow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evalkit.embedding import Vectors, check_vectors
+from evalkit.errors import InfrastructureError, InputError
+from evalkit.points import Filter, Hit, Store
+
+BATCH = 500
+"""Questions a request, at most."""
+
+
+def retrieve(
+    store: Store,
+    collection: str,
+    names: Sequence[str],
+    vectors: Vectors,
+    filter: Filter,
+    k: int,
+    *,
+    threshold: float | None = None,
+    exact: bool = False,
+    hnsw_ef: int | None = None,
+) -> list[list[Hit]]:
+    """Ask for the nearest K passages of each question.
+
+    Parameters
+    ----------
+    names
+        Case ids, one a row of `vectors`; errors name them.
+    vectors
+        Shape (n, dimension), float32, rows of unit length.
+    filter
+        Payload field -> allowed values, applied inside the engine and checked on everything that comes back.
+    k
+        Hits a question, at least 1.
+    threshold
+        Only hits whose score is above it, both as float32; None is off.
+    exact
+        Exact instead of approximate search.
+    hnsw_ef
+        Beam width of the approximate search; None is the engine's default.
+
+    Returns
+    -------
+    list of list of Hit
+        In the order of `names`, each list best first as the engine gave it. Empty for no questions.
+
+    Raises
+    ------
+    InputError
+        K below 1, a threshold that is not finite, vectors of a wrong shape, not finite or not of unit length, a
+        returned passage that the filter does not allow.
+    InfrastructureError
+        The engine failed, or its answer is not one: a missing list, more than K hits, a passage twice, a score that
+        is not finite, scores at or below the threshold or not in descending order, or an exact search that gave
+        fewer hits than there are passages to give.
+    """
+    if k < 1:
+        raise InputError(f"K must be at least 1, found {k}")
+    if threshold is not None and not np.isfinite(threshold):
+        raise InputError(
+            f"threshold must be a finite number, found {threshold}; leave it out to switch it off"
+        )
+    if not len(names):
+        return []
+    check_vectors(vectors, store.dimension(collection), names, "query vectors", InputError)
+    allowed = {field: frozenset(values) for field, values in filter.items()}
+    complete = min(k, store.count(collection, filter)) if exact and threshold is None else 0
+    found: list[list[Hit]] = []
+    for start in range(0, len(names), BATCH):
+        part = names[start : start + BATCH]
+        answers = store.query(
+            collection, vectors[start : start + BATCH], filter, k, threshold, exact=exact, hnsw_ef=hnsw_ef
+        )
+        if len(answers) != len(part):
+            raise InfrastructureError(
+                f"Qdrant answered {len(answers)} of {len(part)} questions in one request; run again, "
+                "and check what stands between here and the server"
+            )
+        for name, hits in zip(part, answers, strict=True):
+            _guard_payload(name, hits, allowed)
+            _guard_ranking(name, hits, k, threshold, complete)
+        found.extend(answers)
+    return found
+
+
+def _guard_payload(name: str, hits: Sequence[Hit], allowed: dict[str, frozenset[str]]) -> None:
+    for hit in hits:
+        for field, values in allowed.items():
+            value = hit.payload.get(field)
+            if value not in values:
+                raise InputError(
+                    f"case {name}: Qdrant returned {_chunk(hit)} with {field} = {value!r}, which the filter does not "
+                    f"allow (allowed: {', '.join(sorted(values))}); the collection is not what was indexed: "
+                    "index it again with recreate"
+                )
+
+
+def _guard_ranking(name: str, hits: Sequence[Hit], k: int, threshold: float | None, complete: int) -> None:
+    scores = np.asarray([hit.score for hit in hits], dtype=np.float32)
+    fault = None
+    if len(hits) > k:
+        fault = f"{len(hits)} hits for K = {k}"
+    elif len({hit.id for hit in hits}) < len(hits):
+        fault = "a passage twice in one ranking"
+    elif not np.isfinite(scores).all():
+        fault = "a score that is not finite"
+    elif (np.diff(scores) > 0).any():
+        fault = "scores that are not in descending order"
+    elif threshold is not None and (scores <= np.float32(threshold)).any():
+        fault = f"a score at or below the threshold {threshold:g}"
+    elif len(hits) < complete:
+        fault = f"{len(hits)} hits from exact search where {complete} passages can be given"
+    if fault:
+        raise InfrastructureError(
+            f"case {name}: Qdrant answered with {fault}; a score of such an answer would be wrong. Run again; "
+            "if it stays, index the collection again with recreate"
+        )
+
+
+def _chunk(hit: Hit) -> str:
+    return f"{hit.payload.get('document_id', '?')} {hit.payload.get('chunk_id', hit.id)}"

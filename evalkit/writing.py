@@ -1,0 +1,180 @@
+"""Writing a collection: created anew, or completed when it was interrupted."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evalkit.chunking import Chunk
+from evalkit.contents import INDEXED_FIELDS, differences, foreign, payload_of, point_id
+from evalkit.embedders import embed_cached
+from evalkit.embedding import Embedder, document_prompt
+from evalkit.points import CollectionState, Point, Store
+from evalkit.settings import IndexSettings
+from evalkit.vectors import VectorCache
+
+Outcome = Literal["created", "resumed", "unchanged"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the writing is: passages done of all to write, and seconds since it began."""
+
+    done: int
+    total: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Passages a second; 0 at the start."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds still to go at this rate; None before the first batch is done."""
+        return (self.total - self.done) / self.rate if self.rate > 0 else None
+
+
+@dataclass
+class Writing:
+    """One writing: where to, what and with what; and what was done so far.
+
+    Attributes
+    ----------
+    chunks
+        In the order of their keys.
+    state
+        What the collection says about itself meanwhile (``building``).
+    counts
+        ``embedded`` (vectors that were nowhere kept before), ``sent`` and ``deleted`` points.
+    timings
+        Seconds a stage.
+    """
+
+    store: Store
+    collection: str
+    chunks: Sequence[Chunk]
+    embedder: Embedder
+    cache: VectorCache
+    settings: IndexSettings
+    state: CollectionState
+    progress: Callable[[Progress], None]
+    counts: dict[str, int] = field(default_factory=lambda: {"embedded": 0, "sent": 0, "deleted": 0})
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Take the time of a stage."""
+        start = time.perf_counter()
+        yield
+        self.timings[name] = round(time.perf_counter() - start, 3)
+
+
+def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
+    """Bring a collection to hold every chunk; it still says ``building`` afterwards, unless it was complete before.
+
+    Returns
+    -------
+    outcome
+        ``unchanged`` when a complete collection of the same fingerprint is there.
+    ignored
+        A sentence for each layout setting that the engine does not have.
+
+    Raises
+    ------
+    InputError
+        The collection holds something else; a prompt cannot be embedded.
+    InfrastructureError
+        Qdrant or the embedder failed.
+    """
+    store, name = job.store, job.collection
+    exists = store.exists(name)
+    outcome: Outcome
+    ignored: tuple[str, ...] = ()
+    if exists and not job.settings.recreate:
+        if _is_complete(job):
+            return "unchanged", ignored
+        store.write_state(name, job.state)
+        with job.stage("write"):
+            _send(job, _missing(job))
+        outcome = "resumed"
+    else:
+        # The first batch shows that the embedder works before anything is dropped, and how long its vectors are.
+        dimension = _points(job, job.chunks[: job.settings.embed_batch])[0].vector.size
+        if exists:
+            store.drop(name)
+        ignored = store.create(name, dimension, INDEXED_FIELDS, job.state, job.settings)
+        with job.stage("write"):
+            _send(job, job.chunks)
+        outcome = "created"
+    with job.stage("finish"):
+        store.finish(name)
+    return outcome, ignored
+
+
+def _is_complete(job: Writing) -> bool:
+    """Tell a complete collection of this fingerprint from one to resume; refuse every other."""
+    state = job.store.read_state(job.collection)
+    if state is None:
+        raise foreign(job.collection, ["it carries no state, so something else made it"])
+    reasons = differences(state.fingerprint, job.state.fingerprint)
+    same_source = all(state.details.get(name) == job.state.details[name] for name in ("dataset", "chunking"))
+    if state.state == "building" and same_source:
+        # A corpus that changed since the interruption is no obstacle: what differs is sent, what is gone deleted.
+        reasons.pop("corpus", None)
+    if reasons:
+        raise foreign(job.collection, reasons.values())
+    return state.state == "complete"
+
+
+def _missing(job: Writing) -> list[Chunk]:
+    """Delete points that no chunk stands for, and give the chunks that are not stored as they are."""
+    wanted = {point_id(chunk.key): chunk for chunk in job.chunks}
+    stale, stored = [], set()
+    for point in job.store.scroll(job.collection, vectors=False):
+        chunk = wanted.get(point.id)
+        if chunk is None:
+            stale.append(point.id)
+        elif point.payload == payload_of(chunk):
+            stored.add(point.id)
+    for start in range(0, len(stale), job.settings.upsert_batch):
+        job.store.delete(job.collection, stale[start : start + job.settings.upsert_batch])
+    job.counts["deleted"] = len(stale)
+    return [chunk for id_, chunk in wanted.items() if id_ not in stored]
+
+
+def _points(job: Writing, chunks: Sequence[Chunk]) -> list[Point]:
+    prompts = [document_prompt(job.embedder.identity.profile, chunk) for chunk in chunks]
+    vectors, embedded = embed_cached(job.embedder, job.cache, prompts)
+    job.counts["embedded"] += embedded
+    return [
+        Point(point_id(chunk.key), vector, payload_of(chunk))
+        for chunk, vector in zip(chunks, vectors, strict=True)
+    ]
+
+
+def _send(job: Writing, chunks: Sequence[Chunk]) -> None:
+    """Embed and write batch by batch; the next batch is embedded while `parallel` others are on their way."""
+    start = time.perf_counter()
+    workers = job.settings.parallel if job.store.kind == "server" else 1
+    size = job.settings.upsert_batch
+
+    def settle(finished: set[Future[int]]) -> None:
+        job.counts["sent"] += sum(future.result() for future in finished)
+        job.progress(Progress(job.counts["sent"], len(chunks), time.perf_counter() - start))
+
+    def upsert(points: list[Point]) -> int:
+        job.store.upsert(job.collection, points)
+        return len(points)
+
+    with ThreadPoolExecutor(workers) as pool:
+        pending: set[Future[int]] = set()
+        for first in range(0, len(chunks), size):
+            batch = _points(job, chunks[first : first + size])
+            if len(pending) >= workers:
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                settle(finished)
+            pending.add(pool.submit(upsert, batch))
+        settle(wait(pending).done)
