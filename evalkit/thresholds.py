@@ -17,13 +17,14 @@ RULES = ("false-acceptance", "costs")
 class Rule:
     """How a threshold is chosen from the ones that decide differently.
 
+    Ties go to the threshold that accepts fewer unsupported questions, then to the lower one.
+
     Attributes
     ----------
     kind
         ``false-acceptance``: the lowest false rejection among thresholds with at most ``max_false_acceptance``.
         ``costs``: the lowest sum of ``cost_false_acceptance`` x unsupported questions accepted and
         ``cost_false_rejection`` x answerable questions rejected, in the mix of the questions at hand.
-        Ties go to the lower false acceptance, that is to the higher threshold.
     max_false_acceptance
         Highest share of unsupported questions that may be accepted, 0..1.
     cost_false_acceptance, cost_false_rejection
@@ -67,7 +68,7 @@ class Rule:
                 "the fewest answerable questions rejected, while at most "
                 f"{self.max_false_acceptance:.1%} of the unsupported ones are accepted"
             )
-        return f"{what}; ties go to the threshold that accepts fewer unsupported questions"
+        return f"{what}; ties go to the threshold that accepts fewer unsupported questions, then to the lower one"
 
 
 @dataclass(frozen=True)
