@@ -90,6 +90,8 @@ class ModelIdentity:
         Version of the live server; None for recorded vectors.
     notes
         What was seen on the way, such as the outcome of the canary.
+    warnings
+        What a reader of the results must know, in whole sentences.
     """
 
     embedder: str
@@ -99,6 +101,7 @@ class ModelIdentity:
     dimension: int | None
     server_version: str | None = None
     notes: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class Embedder(Protocol):
@@ -113,7 +116,7 @@ class Embedder(Protocol):
     live
         True if a model computes the vectors, False if they are only looked up.
     counts
-        ``requests`` and ``retries`` so far, for the run record.
+        ``ollama_requests`` and ``ollama_retries`` so far, for the run record; empty for recorded vectors.
     """
 
     @property

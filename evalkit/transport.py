@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     pass
 
 ALLOWED_HOSTS = "EVALKIT_ALLOW_PLAIN_HTTP_HOSTS"
+KEYS = ("OLLAMA_API_KEY", "QDRANT_API_KEY")
 ATTEMPTS = 4
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 120.0
@@ -72,7 +73,7 @@ class Transient(Exception):
         self.reason, self.next_step, self.retry_after = reason, next_step, retry_after
 
 
-def retry(call: Callable[[], T], what: str, deadline: Deadline, counts: Counter[str]) -> T:
+def retry(call: Callable[[], T], what: str, deadline: Deadline, counts: Counter[str], prefix: str = "") -> T:
     """Call until it works, at most `ATTEMPTS` times, with growing pauses and within the deadline.
 
     Parameters
@@ -85,6 +86,8 @@ def retry(call: Callable[[], T], what: str, deadline: Deadline, counts: Counter[
         No attempt starts and no pause ends after it.
     counts
         ``requests`` and ``retries`` are added to, for the run record.
+    prefix
+        Stands before both names, such as ``ollama_``.
 
     Raises
     ------
@@ -93,7 +96,7 @@ def retry(call: Callable[[], T], what: str, deadline: Deadline, counts: Counter[
     """
     for attempt in range(1, ATTEMPTS + 1):
         deadline.check(what)
-        counts["requests"] += 1
+        counts[f"{prefix}requests"] += 1
         try:
             return call()
         except Transient as failure:
@@ -111,7 +114,7 @@ def retry(call: Callable[[], T], what: str, deadline: Deadline, counts: Counter[
                 f"{what}: {last.reason}; waiting {pause:.3g} s for another attempt would pass {limit}; "
                 f"{last.next_step}"
             )
-        counts["retries"] += 1
+        counts[f"{prefix}retries"] += 1
         _log.warning("%s: %s; attempt %d of %d in %.3g s", what, last.reason, attempt + 1, ATTEMPTS, pause)
         time.sleep(pause)
     raise InfrastructureError(f"{what}: {last.reason}, still so after {ATTEMPTS} attempts; {last.next_step}")
@@ -190,7 +193,8 @@ def time_limits(seconds: float, deadline: Deadline) -> dict[str, list[Callable[[
 def is_loopback(host: str) -> bool:
     """Tell whether a host name or address is this machine."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        address = ipaddress.ip_address(host.strip("[]"))
+        return address.is_loopback or address.is_unspecified
     except ValueError:
         return host.lower() == "localhost"
 
@@ -199,6 +203,14 @@ def without_credentials(url: str) -> str:
     """Give scheme, host, port and path of a URL: what may stand in records and errors."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+def without_secrets(text: str) -> str:
+    """Replace the values of keys in a text that came from elsewhere, before it is shown."""
+    for name in KEYS:
+        if key := os.environ.get(name):
+            text = text.replace(key, f"<{name}>")
+    return text
 
 
 def refuse_key_over_plain_http(url: str, key_name: str) -> None:
