@@ -125,7 +125,7 @@ def category_intervals(intervals: pd.DataFrame, k: int, metrics: Sequence[str] =
     present = intervals[intervals["mean"].notna()]
     measured = [name for name in metrics if (present["metric"] == name).any()]
     names = list(dict.fromkeys(intervals["category"]))
-    counts = intervals.groupby("category")["n"].max()
+    counts: dict[Any, int] = intervals.groupby("category")["n"].max().to_dict()
     height = 0.42 * max(1, len(names)) + 1.3
     figure, grid = new_figure(9.4, height, 1, max(1, len(measured)), sharey=True)
     for axes, metric in zip(grid[0], measured, strict=False):

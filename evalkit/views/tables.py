@@ -138,7 +138,13 @@ def _writer(
         return count
     if pd.api.types.is_float_dtype(values):
         return number
-    return lambda value: MISSING if value is None or pd.isna(value) else str(value)
+    return _text
+
+
+def _text(value: Any) -> str | Markup:  # noqa: ANN401 - a cell of any type
+    if isinstance(value, Markup):
+        return value
+    return MISSING if value is None or pd.isna(value) else str(value)
 
 
 def _escaped(writer: Format, value: object) -> str:

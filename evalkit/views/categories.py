@@ -1,0 +1,163 @@
+"""Categories of questions: how many there are, how they fare, and which cases are the weakest."""
+
+from collections.abc import Collection
+
+import pandas as pd
+from IPython.display import HTML
+from markupsafe import Markup
+
+from evalkit.evaluation import MEASURES
+from evalkit.runs import Run
+from evalkit.statistics import mean_intervals
+from evalkit.views.cases import weakest_first
+from evalkit.views.markup import banner, page, render
+from evalkit.views.tables import MISSING, Row, count, number, table
+
+ALL = "all questions"
+NONE = "(no category)"
+
+
+def category_intervals(run: Run) -> pd.DataFrame:
+    """Average every measure by category and K, with intervals.
+
+    Parameters
+    ----------
+    run
+        A run.
+
+    Returns
+    -------
+    DataFrame
+        ``category, k, metric, mean, low, high, n, note``: the categories from the weakest to the best by complete
+        (recall, where no case has facts) at the largest K, then all questions together.
+    """
+    scores = run.scores.assign(category=run.scores["category"].astype("object").fillna(NONE))
+    measures = list(MEASURES)
+    parts = [
+        mean_intervals(scores, ("category", "k"), measures),
+        mean_intervals(scores.assign(category=ALL), ("category", "k"), measures),
+    ]
+    order = {name: place for place, name in enumerate([*weakest_categories(run), ALL])}
+    return pd.concat(parts, ignore_index=True).sort_values(
+        ["category", "k"], key=lambda values: values.map(order) if values.name == "category" else values,
+        kind="stable", ignore_index=True,
+    )  # fmt: skip
+
+
+def weakest_categories(run: Run, k: int | None = None) -> list[str]:
+    """Order categories from the weakest to the best by complete, coverage, recall and nDCG at one K."""
+    cutoff = run.record.search.ks[-1] if k is None else k
+    at_k = run.scores[run.scores["k"] == cutoff]
+    at_k = at_k.assign(category=at_k["category"].astype("object").fillna(NONE))
+    table_of = at_k.groupby("category")[["complete", "coverage", "recall", "ndcg"]].mean()
+    table_of["complete"] = table_of["complete"].fillna(table_of["recall"])
+    return [str(name) for name in table_of.sort_values(["complete", "coverage", "recall", "ndcg"]).index]
+
+
+def category_verdict(intervals: pd.DataFrame, k: int) -> HTML:
+    """Say which category is the weakest at one K, how sure that is, and whether the categories differ at all."""
+    named = intervals[(intervals["k"] == k) & (intervals["category"] != ALL)]
+    if named.empty:
+        return page(banner("warning", "No answerable question was asked, so there is nothing to compare."))
+    metric = "complete" if (named["metric"] == "complete").any() and named["mean"].notna().all() else "recall"
+    rows = named[named["metric"] == metric].sort_values(["mean", "category"])
+    worst, best = rows.iloc[0], rows.iloc[-1]
+    if worst["mean"] == best["mean"]:
+        title = f"All categories have the same {metric} at K = {k}: {number(worst['mean'])}."
+    else:
+        title = f"{worst['category']} is the weakest category: {metric} {number(worst['mean'])} at K = {k}."
+    limits = [
+        banner("warning", f"{row['category']}: {row['note']}.") for _, row in rows.iterrows() if row["note"]
+    ]
+    detail = (
+        f"Its 95 % interval is {_bounds(worst)} with n = {worst['n']}; the best, {best['category']}, has "
+        f"{number(best['mean'])}, {_bounds(best)} with n = {best['n']}."
+    )
+    return page(banner("good" if worst["mean"] == 1 else "note", title, detail), *limits)
+
+
+def category_counts(run: Run) -> HTML:
+    """Show how many questions and facts each category has, by split, and the unsupported questions beside them."""
+    questions = run.questions.drop_duplicates("case_id")
+    questions = questions.assign(
+        category=questions["category"].astype("object").fillna(NONE),
+        kind=questions["split"].astype("object").fillna("no split"),
+    )
+    answerable, unsupported = questions[questions["answerable"]], questions[~questions["answerable"]]
+    splits = answerable.groupby(["category", "kind"]).size().unstack(fill_value=0)
+    facts = run.facts.drop_duplicates(["case_id", "fact"]).merge(
+        answerable[["case_id", "category"]], on="case_id"
+    )
+    frame = pd.DataFrame(
+        {
+            "answerable": answerable.groupby("category").size(),
+            **{str(split): splits[split] for split in splits},
+            "facts": facts.groupby("category").size(),
+            "unsupported": unsupported.groupby("category").size(),
+        }
+    ).fillna(0)
+    order = [
+        *weakest_categories(run),
+        *(name for name in frame.index if name not in set(answerable["category"])),
+    ]
+    frame = frame.astype("int64").reindex(order)
+    frame.loc[ALL] = frame.sum()
+    return page(
+        table(frame.rename_axis("category").reset_index(), "Questions and facts by category", bars=())
+    )
+
+
+def category_table(intervals: pd.DataFrame) -> HTML:
+    """Show the means of `category_intervals` with their intervals, a row a category and K."""
+    cells = intervals.assign(
+        cell=[
+            MISSING if pd.isna(row["mean"]) else f"{number(row['mean'])} {_bounds(row)}"
+            for row in intervals.to_dict("records")
+        ]
+    )
+    wide = cells.pivot(index=["category", "k"], columns="metric", values="cell")[list(MEASURES)]
+    counts = cells.pivot(index=["category", "k"], columns="metric", values="n")
+    wide["n"], wide["n_facts"] = counts["recall"], counts["coverage"]
+    wide = wide.reindex(pd.MultiIndex.from_frame(intervals[["category", "k"]].drop_duplicates()))
+    notes = intervals[(intervals["note"] != "") & (intervals["metric"].isin(["recall", "complete"]))]
+    lines = dict.fromkeys(f"{row['category']}: {row['note']}" for row in notes.to_dict("records"))
+    said = render("<ul>{% for line in lines %}<li>{{ line }}</li>{% endfor %}</ul>", lines=lines)
+    caption = "Means by category and K: mean [95 % interval]"
+    return page(table(wide.reset_index(), caption, bars=()), said if lines else Markup(""))
+
+
+def weakest_cases(run: Run, k: int, linked: Collection[str], limit: int = 30) -> HTML:
+    """Show the weakest cases at one K, what they miss, and from which rank on they would be complete."""
+    order = weakest_first(run.scores, k)[:limit]
+    at_k = run.scores[run.scores["k"] == k].set_index("case_id").reindex(order)
+    facts = run.facts[run.facts["k"] == k]
+    missing = facts[~facts["found"]].groupby("case_id")["text"].agg("; ".join)
+    depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
+    frame = at_k[["category", "recall", "ndcg", "coverage", "complete"]].assign(
+        complete_from=[_complete_from(facts[facts["case_id"] == case_id], depth) for case_id in order],
+        missing=missing.reindex(order).fillna("nothing"),
+    )
+    reached = "all facts from rank" + (
+        "" if run.record.search.threshold is None else " (without the threshold)"
+    )
+    shown = table(
+        frame.reset_index(),
+        f"The {len(order)} weakest of {run.scores['case_id'].nunique()} cases at K = {k}",
+        labels={"complete_from": reached, "missing": "missing facts"},
+        linked=linked,
+    )
+    return page(shown)
+
+
+def _complete_from(facts: pd.DataFrame, depth: int) -> str:
+    if facts.empty:
+        return MISSING
+    if facts["lost"].any():
+        return "never: lost to chunking"
+    ranks = facts["rank"]
+    return f"not within {depth}" if ranks.isna().any() else count(ranks.max())
+
+
+def _bounds(row: Row) -> str:
+    low, high = row["low"], row["high"]
+    return "[no interval]" if pd.isna(low) else f"[{number(low)}, {number(high)}]"

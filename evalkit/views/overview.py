@@ -1,0 +1,298 @@
+"""What a run says at a glance: verdict, what was run, headline figures, checks, provenance."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import pandas as pd
+from IPython.display import HTML
+from markupsafe import Markup
+
+from evalkit.evaluation import MEASURES, means
+from evalkit.runs import Run
+from evalkit.statistics import FEW
+from evalkit.views.cases import retention_notice, shown_cases, weakest_first
+from evalkit.views.markup import banner, case_link, page, render
+from evalkit.views.tables import key_values, number, table
+
+NAMED = 12
+ROWS = 300
+
+
+def verdict(run: Run) -> HTML:
+    """Say in a sentence whether the evidence was found, and what limits that statement.
+
+    Parameters
+    ----------
+    run
+        A run.
+
+    Returns
+    -------
+    HTML
+        A banner on completeness at the largest K (recall, where no case has facts), and one for each limit: few
+        cases, facts lost to chunking, checks that differ, texts that were not kept, the notices of the run.
+    """
+    limits = [banner("warning", limit) for limit in _limits(run)]
+    return page(_completeness(run), *limits)
+
+
+def what_was_run(run: Run) -> HTML:
+    """Show data set, model, engine and search of a run in a table."""
+    record, counts = run.record, run.record.counts
+    search = "exact" if record.search.exact else "approximate (HNSW)"
+    if record.search.hnsw_ef is not None:
+        search += f", hnsw_ef {record.search.hnsw_ef}"
+    rows: dict[str, object] = {
+        "run": record.run_id,
+        "data set": f"{record.dataset.name}, version {record.dataset.version}, judgments {record.dataset.judgments}",
+        "questions": f"{counts.get('answerable', 0)} answerable, {counts.get('unsupported', 0)} unsupported",
+        "documents and chunks": f"{counts.get('documents', 0)} documents, {counts.get('chunks', 0)} chunks, "
+        f"{counts.get('eligible_chunks', 0)} of them eligible",
+        "chunking": record.chunking,
+        "model": f"{record.model.model} ({record.model.embedder}), profile {record.model.profile}, "
+        f"{record.model.dimension} dimensions",
+        "engine": f"Qdrant {record.store.kind} {record.store.version}, collection {record.store.collection}",
+        "filter": "; ".join(
+            f"{field}: {', '.join(allowed)}" for field, allowed in record.search.filter.items()
+        ),
+        "K": ", ".join(str(k) for k in record.search.ks),
+        "score threshold": "off" if record.search.threshold is None else f"score > {record.search.threshold}",
+        "search": search,
+        "started": f"{record.started:%Y-%m-%d %H:%M:%S} UTC, took "
+        f"{(record.finished - record.started).total_seconds():.1f} s",
+    }
+    return page(key_values(rows, "What was run"))
+
+
+def headline(run: Run) -> HTML:
+    """Show the macro means at every K, each with its n; judged@K and the bound of precision for partial judgments."""
+    measures = [*MEASURES, *(["judged"] if "judged" in run.scores else [])]
+    frame = means(run.scores, ("k",), measures)
+    if (frame["n"] == frame["n_facts"]).all():
+        frame = frame.drop(columns="n_facts")
+    if "judged" in frame:
+        frame.insert(2, "precision_at_most", frame["precision"] + _unjudged_share(run, frame["k"]))
+    return page(
+        table(
+            frame,
+            f"Means over the answerable questions of {run.record.dataset.name}",
+            labels={"precision_at_most": "precision at most (unjudged all relevant)"},
+        ),
+        _means_note(run),
+    )
+
+
+def case_scores(run: Run, limit: int = ROWS, linked: Collection[str] | None = None) -> HTML:
+    """Show the scores of every case at every K, the weakest first, linked to the evidence in the same page.
+
+    Parameters
+    ----------
+    run
+        A run.
+    limit
+        Rows at most; a sentence says when cases are left out.
+    linked
+        Cases whose evidence stands in the page; `shown_cases` by default.
+    """
+    order = weakest_first(run.scores, run.record.search.ks[-1])
+    measures = [name for name in (*MEASURES, "judged") if name in run.scores]
+    pivot = run.scores.pivot(index="case_id", columns="k", values=measures).reindex(order[:limit])
+    columns = [(name, k) for k in run.record.search.ks for name in measures]
+    wide = pivot[columns].set_axis(
+        pd.MultiIndex.from_tuples([(f"K = {k}", name) for name, k in columns]), axis=1
+    )
+    categories = run.scores.drop_duplicates("case_id").set_index("case_id")["category"]
+    wide.insert(0, ("", "category"), categories.reindex(wide.index))
+    wide.insert(0, ("", "case_id"), wide.index)
+    shown = table(
+        wide,
+        f"Scores of each case (n = {len(order)}), weakest first",
+        labels={"reciprocal_rank": "RR"},
+        bars=(),
+        linked=shown_cases(run) if linked is None else linked,
+    )
+    return page(shown, _left_out(len(wide), len(order), "cases"))
+
+
+def unsupported_questions(run: Run, limit: int = ROWS, linked: Collection[str] | None = None) -> HTML:
+    """Show the unsupported questions: what came back for each at every K, and whether it was accepted."""
+    asked = run.questions[~run.questions["answerable"]].sort_values(["case_id", "k"])
+    if asked.empty:
+        return page(
+            render("<p>The data set has no unsupported questions, so nothing is known about refusing.</p>")
+        )
+    threshold = run.record.search.threshold
+    rule = "anything returned" if threshold is None else f"score > {threshold}"
+    frame = asked[["case_id", "question", "k", "result_count", "top_score", "accepted"]].assign(
+        accepted_when=rule
+    )
+    shown = table(
+        frame.head(limit),
+        f"Unsupported questions (n = {asked['case_id'].nunique()}), outside all means",
+        labels={"accepted_when": "accepted when"},
+        formats={"top_score": lambda value: number(value, 4)},
+        bars=(),
+        linked=shown_cases(run) if linked is None else linked,
+    )
+    return page(shown, _left_out(min(limit, len(frame)), len(frame), "rows"))
+
+
+def checks(run: Run) -> HTML:
+    """Show what was checked beside the scores: verification, prefixes, ties at K, exact search."""
+    return page(
+        table(pd.DataFrame(_check_rows(run), columns=["check", "outcome", "what it means"]), "Checks")
+    )
+
+
+def provenance(run: Run) -> HTML:
+    """Show what is needed to trace and repeat a run: hashes, code, versions, parameters, timings."""
+    record = run.record
+    code = "not in a git checkout" if record.code.revision is None else record.code.revision
+    rows: dict[str, object] = {
+        "run folder": f"runs/{record.run_id}",
+        "corpus (SHA-256)": record.dataset.corpus_sha256,
+        "cases (SHA-256)": record.dataset.cases_sha256,
+        "labels (SHA-256)": record.dataset.labels_sha256,
+        "model digest": record.model.digest,
+        "embedding server": record.model.server_version,
+        "code": code + (" with uncommitted changes" if record.code.dirty else ""),
+        "Python": record.code.python,
+        "packages": _pairs(record.code.packages),
+        "parameters": _pairs(record.parameters),
+        "counts": _pairs(record.counts),
+        "seconds a stage": _pairs(record.timings),
+        "evidence kept": record.retention,
+        **{f"model: {name}": note for name, note in record.model.notes.items()},
+        **{f"collection: {name}": value for name, value in record.store.details.items()},
+    }
+    return page(key_values(rows, "Provenance"))
+
+
+def _completeness(run: Run) -> Markup:
+    k = run.record.search.ks[-1]
+    at_k = run.scores[run.scores["k"] == k]
+    with_facts = at_k[at_k["complete"].notna()]
+    if at_k.empty:
+        return banner("warning", "No answerable question was asked, so there is no score.")
+    if with_facts.empty:
+        good, n = at_k["recall"] >= 1, len(at_k)
+        title = (
+            f"All relevant passages are within the first {k} results for {int(good.sum())} of {n} questions."
+        )
+        weak = at_k[~good]
+    else:
+        good, n = with_facts["complete"] == 1, len(with_facts)
+        title = f"All required facts are within the first {k} results for {int(good.sum())} of {n} questions."
+        weak = with_facts[~good]
+    texts: list[Markup | str] = []
+    if len(weak):
+        order = [case_id for case_id in weakest_first(run.scores, k) if case_id in set(weak["case_id"])]
+        texts.append(_named("Something is missing for", order, shown_cases(run)))
+    if len(with_facts) and len(with_facts) < len(at_k):
+        texts.append(
+            f"{len(at_k) - len(with_facts)} more questions have no labelled facts and are judged by recall."
+        )
+    asked = run.questions[(run.questions["k"] == k) & ~run.questions["answerable"]]
+    if len(asked):
+        texts.append(
+            f"{int(asked['accepted'].sum())} of {len(asked)} unsupported questions got results all the same."
+        )
+    return banner("good" if not len(weak) else "warning", title, *texts)
+
+
+def _limits(run: Run) -> list[str]:
+    record, n = run.record, run.scores["case_id"].nunique()
+    limits = list(record.notices)
+    if 0 < n < FEW:
+        limits.append(
+            f"Only {n} answerable questions: these figures describe them, not questions in general."
+        )
+    if lost := record.counts.get("facts_lost_to_chunking", 0):
+        limits.append(f"{lost} facts are lost to chunking: no chunk holds one of their quotes whole.")
+    if differing := len(record.checks.prefix.get("differing", ())):
+        limits.append(f"{differing} rankings are no prefix of the ranking at the next larger K.")
+    if differing := len(record.checks.exact_search.get("differing", ())):
+        limits.append(f"{differing} rankings differ from those of exact search.")
+    if tied := len({case_id for cases in record.checks.ties.values() for case_id in cases}):
+        limits.append(
+            f"For {tied} questions equal scores cross a K, so the engine's choice decides the score."
+        )
+    if notice := retention_notice(record.retention):
+        limits.append(notice)
+    return limits
+
+
+def _check_rows(run: Run) -> list[tuple[str, Markup | str, str]]:
+    found, linked = run.record.checks, shown_cases(run)
+    rows: list[tuple[str, Markup | str, str]] = [
+        (
+            f"verified {name}",
+            f"{number_of:,}",
+            "read back from the collection and compared before any question",
+        )
+        for name, number_of in found.verification.items()
+    ]
+    if found.prefix:
+        cases = [str(entry["case_id"]) for entry in found.prefix.get("differing", ())]
+        rows.append(
+            (
+                "prefixes",
+                _differing(cases, found.prefix.get("pairs", 0), linked),
+                "the results at a smaller K start those at the next larger one, up to equal scores",
+            )
+        )
+    for k, cases in found.ties.items():
+        outcome = _named("crossed for", cases, linked) if cases else "none"
+        rows.append(
+            (f"ties across K = {k}", outcome, "equal scores at rank K and K + 1: which one counts is chance")
+        )
+    if exact := found.exact_search:
+        outcome = _differing(exact.get("differing", []), exact.get("compared", 0), linked)
+        recall = number(exact.get("recall"))
+        rows.append(
+            ("exact search", outcome, f"recall of the returned chunks against exact search: {recall}")
+        )
+    elif run.record.search.exact:
+        rows.append(("exact search", "this run is exact", "there is nothing approximate to compare"))
+    return rows
+
+
+def _differing(cases: list[str], compared: int, linked: Iterable[str]) -> Markup | str:
+    if not cases:
+        return f"all {compared:,} equal"
+    return _named(f"{len(cases)} of {compared:,} differ:", cases, linked)
+
+
+def _named(lead: str, cases: list[str], linked: Iterable[str]) -> Markup:
+    known = set(linked)
+    names = Markup(", ").join(case_link(case_id, known) for case_id in cases[:NAMED])
+    more = f" and {len(cases) - NAMED} more" if len(cases) > NAMED else ""
+    return render("{{ lead }} {{ names }}{{ more }}", lead=lead, names=names, more=more)
+
+
+def _unjudged_share(run: Run, ks: "pd.Series[int]") -> "pd.Series[float]":
+    """Mean share of K that unjudged results take: what precision could gain at most."""
+    answerable = run.rankings[run.rankings["case_id"].isin(run.scores["case_id"])]
+    unjudged = answerable["grade"].isna().groupby(answerable["k"]).sum().reindex(ks, fill_value=0).to_numpy()
+    return pd.Series(unjudged / ks.to_numpy() / run.scores["case_id"].nunique(), index=ks.index)
+
+
+def _means_note(run: Run) -> Markup:
+    sentences = ["Zeros count; unsupported questions are outside."]
+    if run.scores["coverage"].isna().any():
+        sentences.append("Coverage and complete are means over the cases with labelled facts only.")
+    return render("<p>{{ text }}</p>", text=" ".join(sentences))
+
+
+def _left_out(shown: int, of: int, what: str) -> Markup:
+    if shown >= of:
+        return Markup("")
+    return render(
+        "<p>{{ shown }} of {{ of }} {{ what }} are shown; the run holds all.</p>",
+        shown=shown,
+        of=of,
+        what=what,
+    )
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    return "; ".join(f"{name} {value}" for name, value in values.items())
