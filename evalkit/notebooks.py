@@ -1,6 +1,7 @@
 """Runs a notebook with Papermill: parameters checked before, failed ones kept, nothing half-done."""
 
 import logging
+import os
 import re
 import tempfile
 import time
@@ -27,19 +28,20 @@ from evalkit.parameters import Parameter, check_parameters, declared_parameters
 TIMEOUT = 3600.0
 _ERRORS = {error.__name__: error for error in (InputError, InfrastructureError, CriteriaNotMet)}
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_CREDENTIALS = re.compile(r"^\w+://([^/@\s]+)@")
 _KERNEL_STDERR = "kernel-stderr.txt"
 _SHOWN_LINES = 6
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """Why a notebook stopped: name and text of the exception, where, and whether the cell shows it already."""
+    """Why a notebook stopped: name and text of the exception, index of the cell, line in the cell."""
 
     ename: str
     text: str
     cell: int | None
     line: int | None = None
-    shown: bool = False
 
 
 class _Kernel(AsyncKernelManager):
@@ -129,15 +131,30 @@ def run_notebook(
         try:
             failure = _execute(path, draft, values, timeout, progress)
         except KeyboardInterrupt:
-            _keep(path.stem, draft, _Failure("KeyboardInterrupt", "interrupted", _last_started(draft)))
+            _stop(path.stem, draft, _Failure("KeyboardInterrupt", "interrupted", _last_started(draft)))
             raise
         if failure is not None:
-            raise _error_of(path.stem, failure, _keep(path.stem, draft, failure))
+            raise _stop(path.stem, draft, failure)
         executed = _read(draft)
     _as_report(executed, path.name)
-    write_whole(out, nbformat.writes(executed) + "\n")
-    NotebookNotary().sign(executed)
-    return executed
+    text = without_secrets(nbformat.writes(executed)) + "\n"
+    write_whole(out, text)
+    stored: NotebookNode = nbformat.reads(text, as_version=4)
+    NotebookNotary().sign(stored)
+    return stored
+
+
+def without_secrets(text: str) -> str:
+    """Put names in place of secrets of the environment: keys, tokens, passwords, and those within URLs.
+
+    No text of ours holds one; this keeps out what another library's error or a user's own cell may print.
+    """
+    for name, value in os.environ.items():
+        hidden = [value] if _SECRET_NAME.search(name) else _CREDENTIALS.findall(value)
+        for secret in hidden:
+            if len(secret) >= 6:
+                text = text.replace(secret, f"[{name}]")
+    return text
 
 
 def _execute(
@@ -200,7 +217,7 @@ def _first_error(notebook: NotebookNode) -> _Failure | None:
             line = re.search(r"Cell In\[\d+\], line (\d+)", _ANSI.sub("", "\n".join(output.traceback)))
             exited = output.ename == "SystemExit"
             text = "the cell called sys.exit, so those after it did not run" if exited else output.evalue
-            return _Failure(output.ename, text, index, int(line[1]) if line else None, shown=True)
+            return _Failure(output.ename, text, index, int(line[1]) if line else None)
     return None
 
 
@@ -216,45 +233,45 @@ def _last_started(draft: Path) -> int | None:
     return started[-1] if started else None
 
 
-def _keep(name: str, draft: Path, failure: _Failure) -> Path | None:
-    """Store the notebook as far as it came, with the error in the failing cell and a note on top."""
-    if not draft.exists():
-        return None
-    notebook = _read(draft)
-    line = f"{failure.ename}: {failure.text}"
-    if failure.cell is not None and not failure.shown:
-        error = nbformat.v4.new_output(
-            "error", ename=failure.ename, evalue=failure.text, traceback=line.splitlines()
-        )
-        notebook.cells[failure.cell].outputs.append(error)
-    where = (
-        "before its first cell"
-        if failure.cell is None
-        else f"in cell {failure.cell + 1} as counted before this one"
-    )
-    quoted = "\n".join(f"    {part}" for part in line.splitlines())
-    note = nbformat.v4.new_markdown_cell(f"**This notebook stopped {where}:**\n\n{quoted}")
+def _stop(name: str, draft: Path, failure: _Failure) -> BaseException:
+    """Keep the notebook as far as it came and make the exception to raise: class of the cell, text, place."""
+    known = failure.ename in _ERRORS
+    lines = [f"notebook {name}: {failure.text if known else f'{failure.ename}: {failure.text}'}"]
+    if draft.exists():
+        notebook = _read(draft)
+        lines += _place(notebook, failure)
+        lines.append(f"the notebook as far as it came: {_keep(name, notebook, failure, lines)}")
+    if failure.ename == "KeyboardInterrupt":
+        return KeyboardInterrupt()
+    return _ERRORS.get(failure.ename, InfrastructureError)(without_secrets("\n".join(lines)))
+
+
+def _keep(name: str, notebook: NotebookNode, failure: _Failure, lines: list[str]) -> Path:
+    """Store a notebook that failed, with the error in its cell and a note on top."""
+    if failure.cell is not None:
+        outputs = notebook.cells[failure.cell].outputs
+        shown = {output.get("ename") for output in outputs}  # a kernel may tell of its interruption itself
+        if failure.ename not in shown:
+            text = f"{failure.ename}: {failure.text}".splitlines()
+            outputs.append(
+                nbformat.v4.new_output("error", ename=failure.ename, evalue=failure.text, traceback=text)
+            )
+    quoted = "\n".join(f"    {line}" for part in lines for line in part.splitlines())
+    note = nbformat.v4.new_markdown_cell(f"**This notebook did not end well.**\n\n{quoted}")
     notebook.cells.insert(0, note)
-    kept = paths.outputs() / "failed" / f"{name}.failed.ipynb"
     _relative_names(notebook, f"{name}.ipynb")
-    write_whole(kept, nbformat.writes(notebook) + "\n")
+    kept = paths.outputs() / "failed" / f"{name}.failed.ipynb"
+    write_whole(kept, without_secrets(nbformat.writes(notebook)) + "\n")
     return kept
 
 
-def _error_of(name: str, failure: _Failure, kept: Path | None) -> BaseException:
-    """Make the exception to raise: the failing cell's class, its text, the cell and where the notebook lies."""
-    if failure.ename == "KeyboardInterrupt":
-        return KeyboardInterrupt()
-    lines = [
-        f"notebook {name}: {failure.text if failure.ename in _ERRORS else f'{failure.ename}: {failure.text}'}"
-    ]
+def _place(notebook: NotebookNode, failure: _Failure) -> list[str]:
+    """Say which cell failed, by the number that JupyterLab shows beside it, with its lines."""
     if failure.cell is None:
-        lines.append("it stopped before its first cell")
-    elif kept is not None:
-        source = nbformat.read(kept, as_version=4).cells[failure.cell + 1].source.splitlines()
-        lines += [f"it stopped in cell {failure.cell + 1}:", *_excerpt(source, failure.line)]
-    lines += [f"the notebook as far as it came: {kept}"] if kept else []
-    return _ERRORS.get(failure.ename, InfrastructureError)("\n".join(lines))
+        return ["it stopped before its first cell"]
+    through = notebook.cells[: failure.cell + 1]
+    number = sum(cell.cell_type == "code" and bool(cell.source.strip()) for cell in through)
+    return [f"it stopped in cell [{number}]:", *_excerpt(through[-1].source.splitlines(), failure.line)]
 
 
 def _excerpt(source: list[str], line: int | None) -> list[str]:

@@ -15,12 +15,16 @@ ENVIRONMENT = (
 
 
 @pytest.fixture(autouse=True)
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing that a test writes lands in the project, and no server of the user's is asked."""
+def outputs(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Nothing that a test writes lands in the project or the user's home, and no server of the user's is asked."""
     for name in ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "outputs"
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(folder))
+    for name in ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / name.lower()))
     return folder
 
 
