@@ -106,7 +106,7 @@ def _differing_cases(one: pd.DataFrame, other: pd.DataFrame) -> set[str]:
     both = one.merge(other, on=["case_id", "rank"], how="outer", suffixes=("", "_other"))
     score, score_other = both["score"], both["score_other"]
     differing = set(both.loc[~(score == score_other), "case_id"])
-    swapped = both[(both[_CHUNK] != both[[f"{name}_other" for name in _CHUNK]].to_numpy()).any(axis=1)]
+    swapped = both[np.any([both[name] != both[f"{name}_other"] for name in _CHUNK], axis=0)]
     for case_id, rows in swapped.groupby("case_id"):
         if case_id not in differing and not _only_ties(rows, one, case_id):
             differing.add(str(case_id))

@@ -12,16 +12,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from evalkit.checks import compare_prefixes, compare_with_exact, ties_at_cutoff
-from evalkit.chunking import Chunk, chunk_documents
-from evalkit.dataset import Dataset, load_dataset
+from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, query_prompt
 from evalkit.indexing import open_for_evaluation
-from evalkit.labels import Labels, resolve_labels
 from evalkit.points import Filter, Store
 from evalkit.provenance import code_record
 from evalkit.querying import retrieve
 from evalkit.records import Checks, DatasetRecord, ModelRecord, RunRecord, SearchRecord, StoreRecord
+from evalkit.review import Labelled, load_labelled
 from evalkit.scoring import METRICS
 from evalkit.settings import EvaluateSettings
 from evalkit.stores import open_store
@@ -44,25 +43,6 @@ class Evaluation:
     facts: pd.DataFrame
     judgments: pd.DataFrame
     deep: pd.DataFrame
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """What is evaluated: the data set under one chunking version, with its labels resolved."""
-
-    dataset: Dataset
-    chunking: str
-    chunks: tuple[Chunk, ...]
-    labels: Labels
-
-    @property
-    def filter(self) -> Filter:
-        return {"chunking_version": (self.chunking,), **self.dataset.eligibility}
-
-    @property
-    def questions(self) -> dict[str, str]:
-        asked = [*self.dataset.cases, *self.dataset.unsupported]
-        return {question.id: question.question for question in asked}
 
 
 @dataclass(frozen=True)
@@ -116,14 +96,17 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
     deadline = Deadline(settings.deadline)
     stages = _Stages(deadline, progress)
     with stages("labels"):
-        subject = read_subject(settings.dataset, settings.chunking)
+        subject = load_labelled(settings.dataset, settings.chunking)
+        questions = {one.id: one.question for one in (*subject.dataset.cases, *subject.dataset.unsupported)}
     with open_embedder(settings, deadline) as embedder, VectorCache() as cache, open_store(deadline) as store:
         with stages("verification"):
             opened = open_for_evaluation(store, settings, subject.dataset, subject.chunks, embedder, cache)
         with stages("embedding"):
-            vectors, embedded = _question_vectors(embedder, cache, subject.questions)
+            vectors, embedded = _question_vectors(embedder, cache, questions)
         with stages("retrieval"):
-            found = _retrieve(store, opened.collection, subject, vectors, settings)
+            found = _retrieve(
+                store, opened.collection, list(questions), vectors, search_filter(subject), settings
+            )
         counts = {**embedder.counts, **store.counts, "questions_embedded": embedded}
         model = _model_record(embedder, vectors.shape[1])
         engine = StoreRecord(
@@ -154,7 +137,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
             exact=settings.exact,
             hnsw_ef=settings.hnsw_ef,
             depth=settings.depth,
-            filter=subject.filter,
+            filter=dict(search_filter(subject)),
         ),
         retention=settings.retention,
         code=code_record(),
@@ -195,12 +178,9 @@ def means(
     return table.reset_index()
 
 
-def read_subject(dataset_name: str, chunking: str | None = None) -> _Subject:
-    """Read a data set, chunk it and resolve its labels, the whole guard included."""
-    dataset = load_dataset(dataset_name)
-    version = chunking or dataset.chunking
-    chunks = tuple(chunk_documents(dataset.documents, version))
-    return _Subject(dataset, version, chunks, resolve_labels(dataset, chunks))
+def search_filter(subject: Labelled) -> Filter:
+    """Give the filter of every search: the chunking version and what the data set calls eligible."""
+    return {"chunking_version": (subject.chunking,), **subject.dataset.eligibility}
 
 
 def new_run_id(started: datetime) -> str:
@@ -220,7 +200,7 @@ def dataset_record(dataset: Dataset) -> DatasetRecord:
     )
 
 
-def subject_counts(subject: _Subject) -> dict[str, int]:
+def subject_counts(subject: Labelled) -> dict[str, int]:
     """Count documents, chunks, eligible chunks, answerable and unsupported questions, facts and lost facts."""
     facts = subject.labels.facts
     return {
@@ -243,17 +223,20 @@ def _question_vectors(
 
 
 def _retrieve(
-    store: Store, collection: str, subject: _Subject, vectors: NDArray[np.float32], settings: EvaluateSettings
+    store: Store,
+    collection: str,
+    names: list[str],
+    vectors: NDArray[np.float32],
+    allowed: Filter,
+    settings: EvaluateSettings,
 ) -> _Retrieved:
-    names = list(subject.questions)
-
     def ask(k: int, threshold: float | None, exact: bool) -> pd.DataFrame:
         found = retrieve(
             store,
             collection,
             names,
             vectors,
-            subject.filter,
+            allowed,
             k,
             threshold=threshold,
             exact=exact,

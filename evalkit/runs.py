@@ -71,11 +71,12 @@ class Run:
     def _read(self, table: str) -> pd.DataFrame:
         path = self.folder / f"{table}.parquet"
         try:
-            return pq.read_table(path).to_pandas()
+            table: pd.DataFrame = pq.read_table(path).to_pandas()
         except (OSError, pa.ArrowException) as error:
             raise InputError(
                 f"{path}: cannot be read ({type(error).__name__}); the run is damaged, evaluate again"
             ) from None
+        return table
 
 
 def runs_folder() -> Path:

@@ -1,0 +1,67 @@
+"""A run in a few lines of text, for terminals and logs."""
+
+from evalkit.evaluation import means
+from evalkit.runs import Run
+
+COLUMNS = {
+    "k": "K",
+    "precision": "precision",
+    "recall": "recall",
+    "reciprocal_rank": "MRR",
+    "ndcg": "nDCG",
+    "coverage": "coverage",
+    "complete": "complete",
+    "n": "n",
+    "n_facts": "n facts",
+}
+
+
+def summarize(run: Run) -> str:
+    """Give the headline figures of a run.
+
+    Parameters
+    ----------
+    run
+        A finished run.
+
+    Returns
+    -------
+    str
+        Data set and model, a table of means with their n per K, unsupported questions accepted, cases without all
+        their evidence at the largest K, notices, and where the run lies.
+    """
+    record = run.record
+    largest = record.search.ks[-1]
+    table = means(run.scores)[list(COLUMNS)].rename(columns=COLUMNS)
+    lines = [
+        f"{record.dataset.name} (version {record.dataset.version}), {record.model.model} ({record.model.embedder}), "
+        f"{record.chunking}",
+        "",
+        table.to_string(index=False, float_format="{:.3f}".format, na_rep="-"),
+        "",
+        _incomplete(run, largest),
+        _unsupported(run, largest),
+        *record.notices,
+        f"run {run.run_id} in {run.folder}",
+    ]
+    return "\n".join(lines)
+
+
+def _incomplete(run: Run, k: int) -> str:
+    scored = run.scores[(run.scores["k"] == k) & run.scores["complete"].notna()]
+    missing = list(scored.loc[scored["complete"] == 0, "case_id"])
+    if not missing:
+        return (
+            f"all required evidence is in the first {k} for {len(scored)} of {len(scored)} cases with facts"
+        )
+    named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+    return (
+        f"required evidence is missing from the first {k} in {len(missing)} of {len(scored)} cases: {named}"
+    )
+
+
+def _unsupported(run: Run, k: int) -> str:
+    asked = run.questions[(run.questions["k"] == k) & ~run.questions["answerable"]]
+    threshold = run.record.search.threshold
+    rule = "anything returned, no threshold" if threshold is None else f"score > {threshold:g}"
+    return f"unsupported questions accepted at K={k}: {asked['accepted'].sum()} of {len(asked)} ({rule})"
