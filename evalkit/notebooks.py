@@ -1,7 +1,6 @@
 """Runs a notebook with Papermill: parameters checked before, failed ones kept, nothing half-done."""
 
 import logging
-import os
 import re
 import tempfile
 import time
@@ -24,12 +23,11 @@ from evalkit import paths
 from evalkit.errors import CriteriaNotMet, InfrastructureError, InputError
 from evalkit.files import write_whole
 from evalkit.parameters import Parameter, check_parameters, declared_parameters
+from evalkit.transport import without_secrets
 
 TIMEOUT = 3600.0
 _ERRORS = {error.__name__: error for error in (InputError, InfrastructureError, CriteriaNotMet)}
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
-_CREDENTIALS = re.compile(r"^\w+://([^/@\s]+)@")
 _KERNEL_STDERR = "kernel-stderr.txt"
 _SHOWN_LINES = 6
 
@@ -142,19 +140,6 @@ def run_notebook(
     stored: NotebookNode = nbformat.reads(text, as_version=4)
     NotebookNotary().sign(stored)
     return stored
-
-
-def without_secrets(text: str) -> str:
-    """Put names in place of secrets of the environment: keys, tokens, passwords, and those within URLs.
-
-    No text of ours holds one; this keeps out what another library's error or a user's own cell may print.
-    """
-    for name, value in os.environ.items():
-        hidden = [value] if _SECRET_NAME.search(name) else _CREDENTIALS.findall(value)
-        for secret in hidden:
-            if len(secret) >= 6:
-                text = text.replace(secret, f"[{name}]")
-    return text
 
 
 def _execute(

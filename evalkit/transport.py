@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,9 @@ KEYS = ("OLLAMA_API_KEY", "QDRANT_API_KEY")
 ATTEMPTS = 4
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 120.0
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_URL_CREDENTIALS = re.compile(r"^\w+://([^/@\s]+)@")
 
 T = TypeVar("T")
 
@@ -206,10 +210,23 @@ def without_credentials(url: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Replace the values of keys in a text that came from elsewhere, before it is shown."""
-    for name in KEYS:
-        if key := os.environ.get(name):
-            text = text.replace(key, f"<{name}>")
+    """Put names in place of secrets in a text that came from elsewhere, before it is shown or stored.
+
+    Parameters
+    ----------
+    text
+        Any text, such as another library's error or an executed notebook.
+
+    Returns
+    -------
+    str
+        The text with ``<NAME>`` for the value of each environment variable that holds a key, token, secret or
+        password by its name (six characters at least), and for user and password within a URL.
+    """
+    for name, value in os.environ.items():
+        for secret in [value] if _SECRET_NAME.search(name) else _URL_CREDENTIALS.findall(value):
+            if len(secret) >= 6 or (secret and name in KEYS):
+                text = text.replace(secret, f"<{name}>")
     return text
 
 

@@ -146,8 +146,8 @@ def test_secrets_of_the_environment_stay_out_of_notebooks_and_errors(tmp_path, m
     leak = "import os\nprint(os.environ['QDRANT_URL'], 1)\nraise ValueError(os.environ['QDRANT_API_KEY'])"
     error, kept = stop(tmp_path, leak)
     assert "4711" not in str(error) + nbformat.writes(kept)
-    assert "ValueError: [QDRANT_API_KEY]" in str(error)
-    assert kept.cells[-1].outputs[0].text == "https://[QDRANT_URL]@qdrant.invalid 1\n"
+    assert "ValueError: <QDRANT_API_KEY>" in str(error)
+    assert kept.cells[-1].outputs[0].text == "https://<QDRANT_URL>@qdrant.invalid 1\n"
     executed = run_notebook(
         write_notebook(tmp_path, leak.partition("raise")[0]), {}, tmp_path / "out.ipynb", progress=False
     )
