@@ -1,19 +1,28 @@
 """Opening an embedder, embedding through the vector cache, recording the vectors of a data set."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from evalkit import paths
+from evalkit.chunking import chunk_documents
+from evalkit.dataset import Dataset
 from evalkit.embedding import (
     Embedder,
+    ModelIdentity,
     Prompt,
     Vectors,
     capped,
     check_vectors,
     choose_profile,
+    document_prompt,
+    query_prompt,
 )
 from evalkit.errors import InfrastructureError, InputError
+from evalkit.ollama_embedder import OllamaEmbedder
 from evalkit.recorded import (
     RecordedEmbedder,
     RecordedVectors,
@@ -22,6 +31,10 @@ from evalkit.recorded import (
 from evalkit.settings import EmbeddingSettings
 from evalkit.transport import Deadline
 from evalkit.vectors import VectorCache
+
+_log = logging.getLogger(__name__)
+
+CANARY_COSINE = 0.99
 
 Progress = Callable[[int, int], None]
 
@@ -54,7 +67,53 @@ def open_embedder(settings: EmbeddingSettings, deadline: Deadline | None = None)
         recorded = open_recorded(folder)
         _refuse_other(recorded, settings)
         return RecordedEmbedder(recorded, settings.embed_batch)
-    raise InputError("no live embedder yet")
+    embedder = OllamaEmbedder(
+        settings.model,
+        choose_profile(settings.model, settings.profile),
+        settings.embed_batch,
+        settings.embed_timeout,
+        deadline,
+    )
+    try:
+        _compare_with_recorded(embedder, folder)
+    except BaseException:
+        embedder.close()
+        raise
+    return embedder
+
+
+def _compare_with_recorded(embedder: Embedder, folder: Path) -> None:
+    """Embed one recorded prompt live, and note whether this is the model of the recorded vectors."""
+    identity = embedder.identity
+    try:
+        recorded = open_recorded(folder)
+        canary = recorded.canary
+    except InputError as error:
+        identity.notes["canary"] = f"not done: {str(error).splitlines()[0]}"
+        return
+    if recorded.model.profile != identity.profile or canary is None:
+        why = f"profile {recorded.model.profile}" if canary else "no prompt in clear text (canary.txt)"
+        identity.notes["canary"] = f"not done: the recorded vectors in {folder} have {why}"
+        return
+    live, kept = embedder.embed([canary])[0], recorded.vectors([canary])[0]
+    if len(live) == len(kept):
+        cosine = float(live.astype(np.float64) @ kept.astype(np.float64))
+        found = f"cosine {cosine:.4f} between one prompt embedded live and its recorded vector"
+    else:
+        cosine, found = 0.0, f"vectors of {len(live)} numbers live, of {len(kept)} recorded"
+    if cosine < CANARY_COSINE:
+        found += (
+            f" (at least {CANARY_COSINE} wanted): this is not the model that the recorded vectors came from"
+        )
+        warn(identity, f"{identity.model}: {found}; do not compare its scores with those of recorded vectors")
+    identity.notes["canary"] = found
+
+
+def warn(identity: ModelIdentity, text: str) -> None:
+    """Keep a warning for the reader of the results, once, and log it."""
+    if text not in identity.warnings:
+        identity.warnings.append(text)
+        _log.warning(text)
 
 
 def _refuse_other(recorded: RecordedVectors, settings: EmbeddingSettings) -> None:
@@ -108,8 +167,15 @@ def embed_cached(
     if not embedder.live:
         kept = dict(zip(distinct, embedder.embed(list(distinct.values())), strict=True))
         return _in_order(embedder, prompts, kept), 0
-    kept = cache.get(embedder.identity, list(distinct))
-    _check_kept(embedder, cache, {distinct[key].name: vector for key, vector in kept.items()})
+    identity = embedder.identity
+    kept, versions = cache.get(identity, list(distinct))
+    _check_kept(identity, cache, {distinct[key].name: vector for key, vector in kept.items()})
+    if others := sorted(versions - {identity.server_version}):
+        warn(
+            identity,
+            f"vectors in {cache.path} come from Ollama {', '.join(others)}, the server now is "
+            f"{identity.server_version}: vectors can change with the version; move the file away to compute them again",
+        )
     missing = [key for key in distinct if key not in kept]
     for start in range(0, len(missing), embedder.batch_size):
         batch = missing[start : start + embedder.batch_size]
@@ -121,10 +187,10 @@ def embed_cached(
     return _in_order(embedder, prompts, kept), len(missing)
 
 
-def _check_kept(embedder: Embedder, cache: VectorCache, kept: dict[str, Vectors]) -> None:
+def _check_kept(identity: ModelIdentity, cache: VectorCache, kept: dict[str, Vectors]) -> None:
     """Refuse cached vectors that a fault of the disk has changed."""
     if kept:
-        size = embedder.identity.dimension or len(next(iter(kept.values())))
+        size = identity.dimension or len(next(iter(kept.values())))
         odd = [f"{name}: {len(vector)} numbers" for name, vector in kept.items() if len(vector) != size]
         if odd:
             raise InfrastructureError(
@@ -138,3 +204,79 @@ def _in_order(embedder: Embedder, prompts: Sequence[Prompt], kept: dict[str, Vec
     if not prompts:
         return np.empty((0, embedder.identity.dimension or 0), np.float32)
     return np.stack([kept[prompt.sha256] for prompt in prompts])
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What `record_vectors` did: prompts found recorded, prompts added, how many a model computed for it, and the file."""
+
+    folder: Path
+    already: int
+    added: int
+    embedded: int
+    file: Path | None
+
+
+def record_vectors(
+    dataset: Dataset,
+    embedder: Embedder,
+    cache: VectorCache,
+    folder: Path,
+    chunkings: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> Recording:
+    """Add the missing prompts of a data set to a folder of recorded vectors.
+
+    Parameters
+    ----------
+    dataset
+        Its documents, cut into chunks, and all its questions.
+    embedder, cache
+        A live model; what it computes is kept in the cache too, so that a recording that was stopped goes on.
+    folder
+        Folder of recorded vectors; made if need be.
+    chunkings
+        Chunking versions; none takes the data set's own.
+    progress
+        As for `embed_cached`.
+
+    Returns
+    -------
+    Recording
+        With no file when nothing was missing.
+
+    Raises
+    ------
+    InputError
+        Vectors of another model, digest or profile in the folder, an embedder that only looks up, an unknown
+        chunking version, a document that cannot be cut, a prompt that the model refuses.
+    InfrastructureError
+        The model, the cache or the folder failed.
+    """
+    if not embedder.live:
+        raise InputError("recorded vectors cannot be recorded from themselves; use `embedder: ollama`")
+    refuse_other_model(folder, embedder.identity)
+    prompts = {
+        prompt.sha256: prompt
+        for prompt in dataset_prompts(
+            dataset, tuple(chunkings) or (dataset.chunking,), embedder.identity.profile
+        )
+    }
+    known = open_recorded(folder) if (folder / "model.json").exists() else ()
+    missing = [prompt for key, prompt in prompts.items() if key not in known]
+    if not missing:
+        return Recording(folder, len(prompts), 0, 0, None)
+    vectors, embedded = embed_cached(embedder, cache, missing, progress)
+    file = write_recorded(folder, embedder.identity, missing, vectors)
+    return Recording(folder, len(prompts) - len(missing), len(missing), embedded, file)
+
+
+def dataset_prompts(dataset: Dataset, chunkings: Iterable[str], profile: str) -> list[Prompt]:
+    """Make every prompt of a data set: chunks in order of version and text, then questions."""
+    documents = [
+        document_prompt(profile, chunk)
+        for version in chunkings
+        for chunk in chunk_documents(dataset.documents, version)
+    ]
+    cases = (*dataset.cases, *dataset.unsupported)
+    return documents + [query_prompt(profile, case.id, case.question) for case in cases]

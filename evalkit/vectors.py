@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS vectors (
     prompt_sha256 BLOB NOT NULL,
     dimension INTEGER NOT NULL,
     vector BLOB NOT NULL,
-    server_version TEXT,
+    server_version TEXT NOT NULL,
     PRIMARY KEY (digest, profile, prompt_sha256)
 )"""
 
@@ -52,7 +52,7 @@ class VectorCache:
         self.path = paths.outputs() / "vectors" / "cache.sqlite" if path is None else path
         self._connection: sqlite3.Connection | None = None
 
-    def get(self, identity: ModelIdentity, hashes: Sequence[str]) -> dict[str, Vectors]:
+    def get(self, identity: ModelIdentity, hashes: Sequence[str]) -> tuple[dict[str, Vectors], set[str]]:
         """Look vectors up.
 
         Parameters
@@ -64,23 +64,27 @@ class VectorCache:
 
         Returns
         -------
-        dict
+        vectors
             Prompt hash -> float32 vector, for those that are there; empty for none.
+        server_versions
+            Versions of the servers that computed them.
         """
         found: dict[str, Vectors] = {}
+        versions: set[str] = set()
         for start in range(0, len(hashes), PARAMETERS):
             keys = [bytes.fromhex(one) for one in hashes[start : start + PARAMETERS]]
             with self._use() as connection:
                 rows = connection.execute(
-                    "SELECT prompt_sha256, dimension, vector FROM vectors WHERE digest = ? AND profile = ? "
-                    f"AND prompt_sha256 IN ({','.join('?' * len(keys))})",
+                    "SELECT prompt_sha256, dimension, vector, server_version FROM vectors "
+                    f"WHERE digest = ? AND profile = ? AND prompt_sha256 IN ({','.join('?' * len(keys))})",
                     [identity.digest, identity.profile, *keys],
                 ).fetchall()
-            for key, dimension, blob in rows:
+            for key, dimension, blob, version in rows:
                 if len(blob) != 4 * dimension:
                     raise self._unusable(f"a vector of {len(blob)} bytes where {4 * dimension} are wanted")
                 found[key.hex()] = np.frombuffer(blob, "<f4")
-        return found
+                versions.add(version)
+        return found, versions
 
     def put(self, identity: ModelIdentity, hashes: Sequence[str], vectors: Vectors) -> None:
         """Store vectors in one transaction.
@@ -103,21 +107,12 @@ class VectorCache:
                 bytes.fromhex(prompt_hash),
                 len(vector),
                 vector.astype("<f4").tobytes(),
-                identity.server_version,
+                identity.server_version or "unknown",
             )
             for prompt_hash, vector in zip(hashes, vectors, strict=True)
         ]
         with self._use() as connection, connection:
             connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-    def server_versions(self, identity: ModelIdentity) -> set[str]:
-        """Give the versions of the servers that computed what is kept for a model and profile."""
-        with self._use() as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT server_version FROM vectors WHERE digest = ? AND profile = ?",
-                [identity.digest, identity.profile],
-            ).fetchall()
-        return {version for (version,) in rows if version}
 
     def close(self) -> None:
         """Close the file; a later use opens it again."""
