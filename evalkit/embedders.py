@@ -27,6 +27,8 @@ from evalkit.recorded import (
     RecordedEmbedder,
     RecordedVectors,
     open_recorded,
+    refuse_other_model,
+    write_recorded,
 )
 from evalkit.settings import EmbeddingSettings
 from evalkit.transport import Deadline
@@ -174,7 +176,7 @@ def embed_cached(
         warn(
             identity,
             f"vectors in {cache.path} come from Ollama {', '.join(others)}, the server now is "
-            f"{identity.server_version}: vectors can change with the version; move the file away to compute them again",
+            f"{identity.server_version}: vectors can change with the version; move the file away to make them anew",
         )
     missing = [key for key in distinct if key not in kept]
     for start in range(0, len(missing), embedder.batch_size):
@@ -208,7 +210,7 @@ def _in_order(embedder: Embedder, prompts: Sequence[Prompt], kept: dict[str, Vec
 
 @dataclass(frozen=True)
 class Recording:
-    """What `record_vectors` did: prompts found recorded, prompts added, how many a model computed for it, and the file."""
+    """What `record_vectors` found recorded, added, and had to compute for it; the file that it added."""
 
     folder: Path
     already: int
