@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalkit.dataset import Document, refuse
+from evalkit.datafiles import refuse
+from evalkit.dataset import Document
 from evalkit.errors import InputError
 
 MAX_WORDS = 80
@@ -157,6 +158,25 @@ def paragraphs(body: str) -> Passages:
     return [
         (f"{slug}/p{number}", text) for slug, texts in _sections(body) for number, text in enumerate(texts)
     ]
+
+
+def sentences(body: str) -> list[str]:
+    """Split a body into its headings and the sentences of its paragraphs.
+
+    Parameters
+    ----------
+    body
+        Text of a document.
+
+    Returns
+    -------
+    list of str
+        In order; joined by single spaces they are the folded body, whatever the chunking version.
+    """
+    lines: list[str] = []
+    for line in body.split("\n"):
+        lines += ["", line, ""] if line.startswith("#") else [line]
+    return [sentence for paragraph in _paragraphs(lines) for sentence in _SENTENCE_END.split(paragraph)]
 
 
 def _sections(body: str) -> list[tuple[str, list[str]]]:

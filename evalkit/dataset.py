@@ -2,120 +2,69 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol
 
-import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from evalkit import paths
-from evalkit.errors import InputError
+from evalkit.datafiles import Mapping, checked, matching, parse_yaml, read_json_lines, read_text, refuse
+from evalkit.fields import LISTED, Allowed, Id, Lines, Record, Split, Text, WholeNumber
 
-MAX_FAULTS_SHOWN = 1000
-
-
-def refuse(what: str, faults: Sequence[str]) -> NoReturn:
-    """Raise all faults as one InputError.
-
-    Parameters
-    ----------
-    what
-        What was being read or checked.
-    faults
-        One text a fault, at least one, each with its place and its mend.
-
-    Raises
-    ------
-    InputError
-        Always. Over 1000 faults the rest is counted, not shown.
-    """
-    shown = "".join(f"\n- {fault}" for fault in faults[:MAX_FAULTS_SHOWN])
-    rest = len(faults) - MAX_FAULTS_SHOWN
-    more = f"\n… and {rest} more" if rest > 0 else ""
-    raise InputError(f"{what}: {len(faults)} fault{'s' if len(faults) > 1 else ''}{shown}{more}")
+DESCRIPTION = "dataset.yaml"
 
 
-def _plain_id(value: str) -> str:
-    if not value.isprintable() or value != value.strip():
-        raise ValueError("an id has no control or invisible characters and no white space around it")
-    return value
-
-
-def _no_null(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("holds a null character; remove it")
-    return value
-
-
-def _has_words(value: str) -> str:
-    if not value.strip():
-        raise ValueError("is empty; write text")
-    return value
-
-
-def _unix_lines(value: str) -> str:
-    return value.replace("\r\n", "\n").replace("\r", "\n").strip()
-
-
-def _as_tuple(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a whole number")
-    return value
-
-
-Text = Annotated[str, AfterValidator(_no_null), AfterValidator(_has_words)]
-Id = Annotated[str, Field(min_length=1), AfterValidator(_plain_id)]
-Split = Literal["development", "held-out"]
-Allowed = Annotated[tuple[Id, ...], Field(min_length=1), BeforeValidator(_as_tuple)]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
-
-
-class Document(_Record):
-    """One source text."""
-
+class _FrontMatter(Record):
     document_id: Id
     title: Text
     document_type: Id
     publication_state: Id
-    body: Annotated[Text, AfterValidator(_unix_lines)]
-    source: str = Field(
-        default="", description="file, and line of a JSONL file, within the data set's folder"
-    )
 
 
-class Quote(_Record):
+class _Written(_FrontMatter):
+    body: Lines
+
+
+class Document(_Written):
+    r"""One source text.
+
+    Attributes
+    ----------
+    body
+        Text below the front matter, line ends as ``\n``, white space around it stripped.
+    source
+        File within the data set's folder, and line of a JSONL file, for messages.
+    """
+
+    source: str = ""
+
+
+class Quote(Record):
     """Verbatim text of one document."""
 
     document: Id
     quote: Text
 
 
-class Fact(_Record):
+class Fact(Record):
     """One fact that a complete answer needs; any of its quotes is enough."""
 
     fact: Text
     quotes: Annotated[tuple[Quote, ...], Field(min_length=1)]
 
 
-class PositionalLabel(_Record):
+class PositionalLabel(Record):
     """Grade of a chunk of the data set's own chunking version."""
 
     document: Id
     chunk: Id
-    grade: Annotated[int, BeforeValidator(_no_bool)] = 2
+    grade: WholeNumber = 2
 
 
-class _Question(_Record):
+class _Question(Record):
     id: Id
     split: Split | None = None
     question: Text
@@ -125,9 +74,9 @@ class Case(_Question):
     """An answerable question with its labels."""
 
     category: Text
-    relevant: tuple[PositionalLabel, ...] = ()
-    evidence: tuple[Fact, ...] = ()
-    supporting: tuple[Quote, ...] = ()
+    relevant: Annotated[tuple[PositionalLabel, ...], LISTED] = ()
+    evidence: Annotated[tuple[Fact, ...], LISTED] = ()
+    supporting: Annotated[tuple[Quote, ...], LISTED] = ()
 
 
 class Unsupported(_Question):
@@ -136,14 +85,14 @@ class Unsupported(_Question):
     category: Text | None = None
 
 
-class Eligibility(_Record):
+class Eligibility(Record):
     """Values that eligible documents have; a field left out allows all."""
 
     document_type: Allowed | None = None
     publication_state: Allowed | None = None
 
 
-class _Description(_Record):
+class _Description(Record):
     """What ``dataset.yaml`` holds."""
 
     name: Id
@@ -154,6 +103,13 @@ class _Description(_Record):
     chunking: Id
     eligibility: Eligibility = Eligibility()
     judgments: Literal["complete", "partial"]
+
+
+class _CasesFile(Record):
+    """What a YAML cases file holds; its entries are checked one by one."""
+
+    answerable: Annotated[tuple[Any, ...], LISTED] = ()
+    unsupported: Annotated[tuple[Any, ...], LISTED] = ()
 
 
 class HasType(Protocol):
@@ -241,7 +197,8 @@ def load_dataset(dataset: str | Path) -> Dataset:
     Raises
     ------
     InputError
-        Every fault on disk at once, each with file, line or case, and mend.
+        Every fault on disk at once, each with file, line or case, and mend. Labels are not looked into:
+        `labels.resolve_labels` does, and `review.load_labelled` does all in one.
     """
     loaded, faults = read_dataset(dataset)
     if loaded is None or faults:
@@ -271,117 +228,116 @@ def read_dataset(dataset: str | Path) -> tuple[Dataset | None, list[str]]:
     """
     folder = paths.dataset_folder(dataset).resolve()
     faults: list[str] = []
-    described = _read_yaml(folder / "dataset.yaml", "dataset.yaml", faults)
-    description = _checked(_Description, described, "dataset.yaml", faults) if not faults else None
+    text = read_text(folder, DESCRIPTION, DESCRIPTION, faults)
+    described = None if text is None else parse_yaml(text, DESCRIPTION, faults)
+    description = None if faults else checked(_Description, described, DESCRIPTION, faults)
     if description is None:
         return None, faults
-    documents = tuple(_read_documents(folder, description.documents, faults))
-    cases, unsupported = _read_cases(folder, description.cases, faults)
-    eligibility = description.eligibility.model_dump(exclude_none=True)
-    return Dataset(
-        name=description.name,
-        version=description.version,
-        description=description.description,
-        chunking=description.chunking,
-        eligibility=eligibility,
-        judgments=description.judgments,
+    documents = tuple(_documents(folder, description.documents, faults))
+    cases, unsupported = _questions(folder, description.cases, faults)
+    loaded = Dataset(
+        **description.model_dump(exclude={"documents", "cases", "eligibility"}),
+        eligibility=description.eligibility.model_dump(exclude_none=True),
         documents=documents,
         cases=cases,
         unsupported=unsupported,
         folder=folder,
         cases_file=description.cases,
-    ), faults
+    )
+    return loaded, faults
 
 
-Record = TypeVar("Record", bound=BaseModel)
+def _documents(folder: Path, pattern: str, faults: list[str]) -> Iterator[Document]:
+    """Read the documents one after another; only their ids are kept here."""
+    place = f"{DESCRIPTION}: documents"
+    read = _json_documents if pattern.endswith(".jsonl") else _markdown_documents
+    sources: dict[str, str] = {}
+    for document in read(folder, pattern, place, faults):
+        first = sources.setdefault(document.document_id, document.source)
+        if first is document.source:
+            yield document
+        else:
+            faults.append(
+                f"{document.source}: document_id {document.document_id!r} stands in {first} already"
+            )
 
 
-def _checked(model: type[Record], value: object, place: str, faults: list[str]) -> Record | None:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        for fault in error.errors():
-            where = ".".join(str(part) for part in fault["loc"]) or "entry"
-            faults.append(f"{place}: {where}: {fault['msg']}, found {fault['input']!r}")
-        return None
+def _json_documents(folder: Path, name: str, place: str, faults: list[str]) -> Iterator[Document]:
+    found = False
+    for source, value in read_json_lines(folder, name, place, faults):
+        found = True
+        yield from _placed(checked(_Written, value, source, faults), source)
+    if not found and not faults:
+        faults.append(f"{name}: no documents; write one JSON object a line")
 
 
-def _read_text(path: Path, place: str, faults: list[str]) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        faults.append(f"{place}: cannot be read: {error}")
-        return None
-
-
-def _read_yaml(path: Path, place: str, faults: list[str]) -> Any:  # noqa: ANN401
-    text = _read_text(path, place, faults)
-    return None if text is None else _parse_yaml(text, place, faults)
-
-
-def _parse_yaml(text: str, place: str, faults: list[str]) -> Any:  # noqa: ANN401
-    try:
-        return yaml.load(text, Loader=yaml.CBaseLoader)
-    except yaml.YAMLError as error:
-        faults.append(f"{place}: {error}")
-        return None
-
-
-def _read_documents(folder: Path, pattern: str, faults: list[str]) -> Iterator[Document]:
-    if pattern.endswith(".jsonl"):
-        yield from _read_jsonl_documents(folder / pattern, pattern, faults)
-        return
-    found = sorted(folder.glob(pattern), key=lambda path: path.relative_to(folder).as_posix())
-    if not found:
-        faults.append(
-            f"dataset.yaml: documents: nothing matches {pattern!r}; name Markdown files in {folder}"
-        )
-    for path in found:
-        place = path.relative_to(folder).as_posix()
-        text = _read_text(path, place, faults)
+def _markdown_documents(folder: Path, pattern: str, place: str, faults: list[str]) -> Iterator[Document]:
+    for name in matching(folder, pattern, place, faults):
+        text = read_text(folder, name, place, faults)
         if text is None:
             continue
-        head, mark, body = text.removeprefix("---\n").partition("\n---\n")
-        if not text.startswith("---\n") or not mark:
-            faults.append(
-                f"{place}: no front matter; begin the file with a block of fields between two lines ---"
-            )
+        lines = text.split("\n")
+        end = next((number for number, line in enumerate(lines) if number and line.rstrip() == "---"), 0)
+        if lines[0].rstrip() != "---" or not end:
+            wanted = ", ".join(_FrontMatter.model_fields)
+            faults.append(f"{name}:1: no front matter; begin the file with {wanted} between two lines of ---")
             continue
-        fields = _parse_yaml(head, place, faults)
-        document = _checked(Document, {**fields, "body": body, "source": place}, place, faults)
-        if document is not None:
-            yield document
+        known = len(faults)
+        fields = parse_yaml("\n".join(lines[1:end]), name, faults, first_line=2)
+        if len(faults) > known:
+            continue
+        if isinstance(fields, dict) and "body" not in fields:
+            body = "\n".join(lines[end + 1 :])
+            yield from _placed(checked(_Written, {**fields, "body": body}, name, faults), name)
+        else:
+            checked(_FrontMatter, fields, name, faults)
 
 
-def _read_jsonl_documents(path: Path, place: str, faults: list[str]) -> Iterator[Document]:
-    for number, value in _read_jsonl(path, place, faults):
-        line = f"{place}:{number}"
-        document = _checked(Document, {**value, "source": line}, line, faults)
-        if document is not None:
-            yield document
+def _placed(written: _Written | None, source: str) -> Iterator[Document]:
+    if written is not None:
+        yield Document.model_construct(**dict(written), source=source)
 
 
-def _read_jsonl(path: Path, place: str, faults: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = _read_text(path, place, faults)
-    for number, line in enumerate((text or "").split("\n"), start=1):
-        if line.strip():
-            try:
-                yield number, json.loads(line)
-            except ValueError as error:
-                faults.append(f"{place}:{number}: {error}")
-
-
-def _read_cases(
+def _questions(
     folder: Path, name: str, faults: list[str]
 ) -> tuple[tuple[Case, ...], tuple[Unsupported, ...]]:
-    if name.endswith(".jsonl"):
-        rows = [(f"{name}:{number}", value) for number, value in _read_jsonl(folder / name, name, faults)]
-        answerable = [(place, row) for place, row in rows if row.pop("answerable", True)]
-        unsupported = [(place, row) for place, row in rows if row not in [r for _, r in answerable]]
-    else:
-        content = _read_yaml(folder / name, name, faults) or {}
-        answerable = [(f"{name}: case {row.get('id')!r}", row) for row in content.get("answerable") or []]
-        unsupported = [(f"{name}: case {row.get('id')!r}", row) for row in content.get("unsupported") or []]
-    cases = [_checked(Case, row, place, faults) for place, row in answerable]
-    others = [_checked(Unsupported, row, place, faults) for place, row in unsupported]
-    return tuple(c for c in cases if c is not None), tuple(u for u in others if u is not None)
+    """Read the cases file, whose form its ending tells."""
+    known = len(faults)
+    read = _json_questions if name.endswith(".jsonl") else _yaml_questions
+    cases: list[Case] = []
+    unsupported: list[Unsupported] = []
+    for answerable, place, value in read(folder, name, faults):
+        named = f"{place}: case {value['id']!r}" if isinstance(value, dict) and value.get("id") else place
+        if answerable:
+            cases += filter(None, [checked(Case, value, named, faults)])
+        else:
+            unsupported += filter(None, [checked(Unsupported, value, named, faults)])
+    if not cases and not unsupported and len(faults) == known:
+        faults.append(f"{name}: no questions; list them under answerable and unsupported")
+    return tuple(cases), tuple(unsupported)
+
+
+def _json_questions(folder: Path, name: str, faults: list[str]) -> Iterator[tuple[bool, str, Any]]:
+    for place, value in read_json_lines(folder, name, f"{DESCRIPTION}: cases", faults):
+        answerable = value.pop("answerable", True)
+        if isinstance(answerable, bool):
+            yield answerable, place, value
+        else:
+            faults.append(f"{place}: answerable: wanted true or false, found {answerable!r}")
+
+
+def _yaml_questions(folder: Path, name: str, faults: list[str]) -> Iterator[tuple[bool, str, Any]]:
+    text = read_text(folder, name, f"{DESCRIPTION}: cases", faults)
+    known = len(faults)
+    content = None if text is None else parse_yaml(text, name, faults)
+    lists = (
+        checked(_CasesFile, content or {}, name, faults)
+        if text is not None and len(faults) == known
+        else None
+    )
+    if lists is None:
+        return
+    for answerable, values in ((True, lists.answerable), (False, lists.unsupported)):
+        for value in values:
+            place = f"{name}:{value.line}" if isinstance(value, Mapping) else name
+            yield answerable, place, value

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from evalkit.chunking import Chunk
-from evalkit.dataset import Case, Dataset, PositionalLabel, Quote, refuse
+from evalkit.datafiles import refuse
+from evalkit.dataset import Case, Dataset, PositionalLabel, Quote
 from evalkit.wording import closest_span, fold
 
 __all__ = ["Labels", "Passages", "fold", "guard", "resolve_labels"]
@@ -135,10 +136,14 @@ class Passages:
             fault = f"{wrong}; also, {fault}" if fault else wrong
         return fault
 
+    def raw(self, document_id: str) -> str:
+        """Give the body of a document as it is written."""
+        return self._documents[document_id].body
+
     def body(self, document_id: str) -> str:
         """Give the folded body of a document."""
         if document_id not in self._bodies:
-            self._bodies[document_id] = fold(self._documents[document_id].body)
+            self._bodies[document_id] = fold(self.raw(document_id))
         return self._bodies[document_id]
 
     def texts(self, document_id: str) -> dict[str, str]:

@@ -87,6 +87,11 @@ def closest_text(sought: str, texts: Sequence[str]) -> Match | None:
     return None if found is None else Match(texts[found[2]], found[1], found[2])
 
 
+def likeness(one: str, other: str) -> float:
+    """Give how much two texts are alike, in per cent."""
+    return fuzz.ratio(one, other)
+
+
 def word_diff(old: str, new: str) -> tuple[str, str]:
     """Mark the words that differ, for two lines that are read one above the other.
 

@@ -1,0 +1,304 @@
+"""Text, YAML and JSON Lines of one folder, read so that every fault is listed with its place.
+
+Functions that take ``faults`` add to it and give None, or leave the faulty line out: a reader goes on to the
+next file, and the caller refuses everything at once.
+"""
+
+import difflib
+import json
+import reprlib
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from yaml.constructor import ConstructorError
+
+from evalkit.errors import InputError
+
+MAX_FAULTS_SHOWN = 1000
+MAX_YAML_NODES = 20_000_000
+Record = TypeVar("Record", bound=BaseModel)
+
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = 80
+_repr.maxlevel = 2
+
+
+class Mapping(dict[str, Any]):
+    """A mapping of a YAML file that knows its line."""
+
+    line = 0
+
+
+def refuse(what: str, faults: Sequence[str]) -> NoReturn:
+    """Raise all faults as one InputError.
+
+    Parameters
+    ----------
+    what
+        What was being read or checked.
+    faults
+        One text a fault, at least one, each with its place and its mend.
+
+    Raises
+    ------
+    InputError
+        Always. Over 1000 faults the rest is counted, not shown.
+    """
+    shown = "".join(f"\n- {fault}" for fault in faults[:MAX_FAULTS_SHOWN])
+    rest = len(faults) - MAX_FAULTS_SHOWN
+    more = f"\n… and {rest} more" if rest > 0 else ""
+    raise InputError(f"{what}: {len(faults)} fault{'s' if len(faults) > 1 else ''}{shown}{more}")
+
+
+def checked(model: type[Record], value: object, place: str, faults: list[str]) -> Record | None:
+    """Build a record, or list all that is wrong with its fields."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        faults += [f"{place}: {_words(fault, model)}" for fault in error.errors(include_url=False)]
+    except RecursionError:
+        faults.append(f"{place}: nested too deeply")
+    return None
+
+
+def _words(fault: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's own typed dict
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
+    name, kind = str(fault["loc"][-1]) if fault["loc"] else "", fault["type"]
+    if kind == "missing":
+        return f"{path} is missing; add it"
+    if kind == "extra_forbidden":
+        close = difflib.get_close_matches(name, _field_names(model), n=1)
+        return f"unknown field {path}; {f'did you mean {close[0]}?' if close else 'remove it'}"
+    message = (
+        fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("a valid tuple", "a list")
+    )
+    return f"{path or 'entry'}: {message}, found {_repr.repr(fault['input'])}"
+
+
+def _field_names(model: type[BaseModel]) -> list[str]:
+    names: dict[str, None] = {}
+    for name, field in model.model_fields.items():
+        names[name] = None
+        parts = [field.annotation]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                names.update(dict.fromkeys(_field_names(part)))
+            parts += getattr(part, "__args__", ())
+    return list(names)
+
+
+def inside(folder: Path, name: str, place: str, faults: list[str]) -> Path | None:
+    """Find a file, and refuse one that lies outside the folder or is none.
+
+    Parameters
+    ----------
+    folder
+        A resolved folder.
+    name
+        Path within the folder.
+    place
+        Where the name stands, for the fault.
+    faults
+        Gets a fault for a path that leaves the folder (by ``..``, by a symbolic link, by being absolute), for one
+        that does not exist, and for anything but a regular file.
+    """
+    try:
+        path = (folder / name).resolve(strict=True)
+        regular = stat.S_ISREG(path.stat().st_mode)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        faults.append(
+            f"{place}: {name!r} cannot be opened in {folder}: {reason}; name a file of the data set"
+        )
+        return None
+    if not path.is_relative_to(folder):
+        faults.append(f"{place}: {name!r} leads out of {folder}; put the file into the data set's folder")
+    elif not regular:
+        faults.append(f"{place}: {name!r} is not a regular file")
+    else:
+        return path
+    return None
+
+
+def matching(folder: Path, pattern: str, place: str, faults: list[str]) -> list[str]:
+    """List the paths within a folder that match a glob, in order of their names."""
+    wish = f"{place}: {pattern!r}: give a pattern within the data set's folder, such as documents/*.md"
+    if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+        faults.append(wish)
+        return []
+    try:
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern))
+    except (OSError, RuntimeError, ValueError, IndexError) as error:
+        faults.append(f"{wish} ({error})")
+        return []
+    if not names:
+        faults.append(f"{place}: {pattern!r} matches no file in {folder}")
+    return names
+
+
+def read_text(folder: Path, name: str, place: str, faults: list[str]) -> str | None:
+    """Read a UTF-8 file of the folder, without byte order mark and with Unix line ends."""
+    path = inside(folder, name, place, faults)
+    if path is None:
+        return None
+    try:
+        text = _decoded(path.read_bytes())
+    except OSError as error:
+        faults.append(f"{place}: {name!r} cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        faults.append(f"{name}:{line}: {_not_utf8(error)}")
+    else:
+        return text
+    return None
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json_lines(
+    folder: Path, name: str, place: str, faults: list[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read a file of one JSON object a line, a line at a time; blank lines are skipped.
+
+    Yields
+    ------
+    tuple of (str, dict)
+        Place (``name:line``) and object.
+    """
+    path = inside(folder, name, place, faults)
+    if path is None:
+        return
+    with path.open("rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            if not raw.strip():
+                continue
+            line = f"{name}:{number}"
+            value = _json(raw, line, faults)
+            if isinstance(value, dict):
+                yield line, value
+
+
+def _json(raw: bytes, line: str, faults: list[str]) -> object:
+    try:
+        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        faults.append(f"{line}: {_not_utf8(error)}")
+    except json.JSONDecodeError as error:
+        faults.append(f"{line}: not JSON: {error.msg} at column {error.colno}")
+    except (ValueError, RecursionError) as error:
+        faults.append(f"{line}: {error}")
+    else:
+        if isinstance(value, dict):
+            return value
+        faults.append(f"{line}: wanted one JSON object, found {_repr.repr(value)}")
+    return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        times = Counter(name for name, _ in pairs)
+        twice = ", ".join(repr(name) for name in times if times[name] > 1)
+        raise ValueError(f"field {twice} stands more than once; keep one")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    return f"not UTF-8 (byte 0x{error.object[error.start]:02x}); save the file as UTF-8"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML of mappings, lists, text and null only: ``no``, ``1.10`` and ``2024-01-01`` stay as they are written."""
+
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag == "tag:yaml.org,2002:null"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> Iterator[Mapping]:
+    mapping = Mapping()
+    mapping.line = node.start_mark.line + 1
+    yield mapping
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            raise ConstructorError(None, None, "a field name must be text", key_node.start_mark)
+        if key in mapping:
+            raise ConstructorError(
+                None, None, f"field {key!r} stands more than once; keep one", key_node.start_mark
+            )
+        mapping[key] = loader.construct_object(value_node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+_Loader.add_constructor("tag:yaml.org,2002:seq", yaml.SafeLoader.construct_yaml_seq)
+_Loader.add_constructor("tag:yaml.org,2002:str", yaml.SafeLoader.construct_yaml_str)
+_Loader.add_constructor("tag:yaml.org,2002:null", yaml.SafeLoader.construct_yaml_null)
+_Loader.add_constructor(None, yaml.SafeLoader.construct_undefined)
+
+
+def parse_yaml(text: str, name: str, faults: list[str], first_line: int = 1) -> Any:  # noqa: ANN401
+    """Parse one YAML document into `Mapping`, list, str and None; numbers and dates stay text.
+
+    Parameters
+    ----------
+    text
+        YAML text.
+    name
+        File, for faults.
+    faults
+        Gets syntax faults, fields that stand twice, tags other than plain ones, and aliases that refer to
+        themselves or multiply beyond twenty million values.
+    first_line
+        Line of the file on which the text begins.
+    """
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _expanded_size(node, {})
+        value = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = first_line + (mark.line if mark else 0)
+        faults.append(f"{name}:{line}: not usable YAML: {error.problem or error.context}")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        faults.append(f"{name}:{first_line}: not usable YAML: {' '.join(str(error).split())}")
+    else:
+        return value
+    return None
+
+
+def _expanded_size(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
+    """Count values with every alias written out, so that a few lines cannot become billions of values."""
+    if node in known:
+        size = known[node]
+        if size is None:
+            raise ConstructorError(None, None, "an alias refers to itself", node.start_mark)
+        return size
+    known[node] = None
+    children = node.value if isinstance(node, yaml.SequenceNode) else []
+    if isinstance(node, yaml.MappingNode):
+        children = [child for pair in node.value for child in pair]
+    size = 1 + sum(_expanded_size(child, known) for child in children)
+    if size > MAX_YAML_NODES:
+        raise ConstructorError(
+            None, None, "aliases multiply beyond reason; write the values out", node.start_mark
+        )
+    known[node] = size
+    return size

@@ -1,0 +1,320 @@
+"""Labels that outlive a change of the corpus: what was reviewed against what stands there now.
+
+A positional label stands for the text that its chunk had when it was reviewed, a quote for the sentence that it
+was taken from; ``labels.lock`` holds both. A label on another text stops every run until somebody has looked.
+The chunks that a quote reaches are in no lock: they follow the quote.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from evalkit.chunking import Chunk, chunk_documents
+from evalkit.datafiles import refuse
+from evalkit.dataset import Dataset, read_dataset
+from evalkit.errors import InputError
+from evalkit.labels import Labels, Passages, guard
+from evalkit.lock import LOCK, Key, read_lock, standings, write_lock
+from evalkit.wording import closest_span, closest_text, fold, likeness, word_diff
+
+ACCEPT = "look at `evalkit labels diff`, mend the labels, then `evalkit labels accept`"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A data set under one chunking version with its labels resolved and reviewed."""
+
+    dataset: Dataset
+    chunking: str
+    chunks: tuple[Chunk, ...]
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A label that may stand for a reviewed text, as YAML, with the text it would stand on; never taken by itself."""
+
+    label: str
+    text: str
+    likeness: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """A label whose present text is not the reviewed one.
+
+    Attributes
+    ----------
+    key
+        The label.
+    cases
+        Ids of the cases that have it; empty when no label names it any more.
+    reviewed, now
+        Folded texts; None where there is none.
+    proposal
+        Where the reviewed text may be now.
+    """
+
+    key: Key
+    cases: tuple[str, ...]
+    reviewed: str | None
+    now: str | None
+    proposal: Proposal | None = None
+
+    @property
+    def place(self) -> str:
+        """What changed, in words."""
+        name = "chunk" if self.key.kind == "chunk" else "sentence of quote"
+        cases = (
+            f" ({'cases' if len(self.cases) > 1 else 'case'} {', '.join(self.cases)})" if self.cases else ""
+        )
+        return f"{name} {self.key.label!r} in document {self.key.document!r}{cases}"
+
+
+@dataclass(frozen=True)
+class LabelReview:
+    """What the lock and the labels say about each other.
+
+    Attributes
+    ----------
+    locked
+        Whether there is a lock.
+    changes
+        Labels whose text is not the reviewed one: faults.
+    unreviewed
+        Labels without a reviewed text: noticed, no faults.
+    dropped
+        Reviewed texts that no label names any more.
+    faults
+        Faults of the labels themselves, as the guard lists them.
+    notices
+        What a run should mention.
+    """
+
+    locked: bool
+    changes: tuple[Change, ...]
+    unreviewed: tuple[Change, ...]
+    dropped: tuple[Change, ...]
+    faults: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
+    """Read a data set, cut it, resolve its labels and compare them with the lock.
+
+    Parameters
+    ----------
+    dataset
+        Name under ``data/`` or path of a folder with a ``dataset.yaml``.
+    chunking
+        Chunking version; None takes the data set's own.
+
+    Returns
+    -------
+    Labelled
+        Without any fault; what is only worth a mention stands in ``labels.notices``.
+
+    Raises
+    ------
+    InputError
+        Every fault at once: of the files, of the chunking, of the labels, and labels on text that is not the
+        reviewed one, with old and new text and proposals.
+    """
+    loaded, faults = read_dataset(dataset)
+    what = f"data set {str(dataset)!r}"
+    if loaded is None:
+        refuse(what, faults)
+    version = chunking or loaded.chunking
+    chunks: list[Chunk] = []
+    try:
+        chunks.extend(chunk_documents(loaded.documents, version))
+    except InputError as error:
+        faults.append(str(error))
+    if not chunks:
+        refuse(what, faults)
+    labels, label_faults = guard(loaded, chunks)
+    faults += label_faults
+    try:
+        review = _review(loaded, chunks, ())
+        faults += [_fault(change) for change in review.changes]
+    except InputError as error:
+        faults.append(str(error))
+    if faults:
+        refuse(what, faults)
+    notices = (*labels.notices, *review.notices)
+    return Labelled(loaded, version, tuple(chunks), replace(labels, notices=notices))
+
+
+def check_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
+    """Compare the labels with the lock; changes nothing.
+
+    Parameters
+    ----------
+    dataset
+        Data set with its labels.
+    chunks
+        All its chunks under one chunking version. Positional labels are looked at under the data set's own only.
+
+    Returns
+    -------
+    LabelReview
+        With the faults of the guard as well.
+
+    Raises
+    ------
+    InputError
+        The lock cannot be read: not made by ``evalkit labels accept``, or edited since.
+    """
+    return _review(dataset, chunks, guard(dataset, chunks)[1])
+
+
+def accept_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
+    """Write the present texts of all labels to the lock, as reviewed.
+
+    Parameters
+    ----------
+    dataset
+        Data set with its labels.
+    chunks
+        All its chunks under its own chunking version.
+
+    Returns
+    -------
+    LabelReview
+        How things stood before: what this call accepted.
+
+    Raises
+    ------
+    InputError
+        Labels with faults, or chunks of another version than the data set's own.
+    InfrastructureError
+        The lock cannot be written.
+    """
+    _, faults = guard(dataset, chunks)
+    if not Passages(dataset, chunks).own:
+        faults.insert(0, f"labels are accepted under {dataset.chunking}, the data set's own chunking version")
+    if faults:
+        refuse(f"labels of data set {dataset.name!r} are not accepted", faults)
+    review = _review(dataset, chunks, ())
+    now = standings(dataset, Passages(dataset, chunks))
+    write_lock(
+        dataset.folder, [(key, standing.text) for key, standing in now.items() if standing.text is not None]
+    )
+    return review
+
+
+def diff(review: LabelReview) -> str:
+    """Show reviewed and present text of each change, one above the other.
+
+    Returns
+    -------
+    str
+        Removed words as ``[-so-]``, added ones as ``{+so+}``; empty when nothing changed.
+    """
+    return "\n\n".join(f"{change.place}\n{_texts(change, '  ')}" for change in review.changes)
+
+
+def describe(review: LabelReview) -> str:
+    """Say in a few lines what a review found.
+
+    Returns
+    -------
+    str
+        Faults, then counts of changed, unreviewed and dropped texts with their places.
+    """
+    lines = [f"fault: {fault}" for fault in review.faults]
+    for changes, word in (
+        (review.changes, "changed"),
+        (review.unreviewed, "new"),
+        (review.dropped, "no longer labelled"),
+    ):
+        lines += [f"{word}: {change.place}" for change in changes]
+    if not lines:
+        lines = ["all labels stand on the texts that were reviewed"]
+    return "\n".join(lines if review.locked else [f"no {LOCK} yet", *lines])
+
+
+def _fault(change: Change) -> str:
+    return f"{LOCK}: {change.place}: not the text that was reviewed; {ACCEPT}\n{_texts(change, '    ')}"
+
+
+def _texts(change: Change, indent: str) -> str:
+    old, new = word_diff(change.reviewed or "", change.now or "")
+    lines = [f"reviewed: {old}", f"now:      {'(gone)' if change.now is None else new}"]
+    proposal = change.proposal
+    if proposal:
+        lines.append(f"proposal: {proposal.label} ({proposal.likeness:.0f} % alike)")
+        if change.key.kind == "chunk" and proposal.likeness < 100:
+            lines += [f"{' ' * 10}{text}" for text in word_diff(change.reviewed or "", proposal.text)]
+    return "\n".join(indent + line for line in lines)
+
+
+def _review(dataset: Dataset, chunks: Sequence[Chunk], faults: Iterable[str]) -> LabelReview:
+    lock = read_lock(dataset.folder)
+    reviewed = lock or {}
+    passages = Passages(dataset, chunks)
+    now = standings(dataset, passages)
+    proposals = _Proposals(dataset, passages, chunks)
+    changes = [
+        proposals.add(Change(key, standing.cases, reviewed[key], standing.text))
+        for key, standing in now.items()
+        if key in reviewed and standing.text != reviewed[key]
+    ]
+    unreviewed = [
+        Change(key, standing.cases, None, standing.text)
+        for key, standing in now.items()
+        if key not in reviewed
+    ]
+    dropped = [
+        Change(key, (), text, None)
+        for key, text in reviewed.items()
+        if key not in now and (passages.own or key.kind == "sentence")
+    ]
+    notices = []
+    if lock is None:
+        notices.append(
+            f"no {LOCK}: nothing shows that the labels were reviewed; `evalkit labels accept` writes it"
+        )
+    elif unreviewed:
+        notices.append(
+            f"{len(unreviewed)} labelled texts not in {LOCK}: review, then `evalkit labels accept`"
+        )
+    return LabelReview(
+        lock is not None, tuple(changes), tuple(unreviewed), tuple(dropped), tuple(faults), tuple(notices)
+    )
+
+
+class _Proposals:
+    """Finds where a reviewed text may be now; the corpus is folded once, and only when something changed."""
+
+    def __init__(self, dataset: Dataset, passages: Passages, chunks: Sequence[Chunk]) -> None:
+        self._dataset = dataset
+        self._passages = passages
+        self._chunks = chunks
+
+    @cached_property
+    def _eligible(self) -> dict[tuple[str, str], str]:
+        chunks = filter(self._dataset.is_eligible, self._chunks)
+        return {(chunk.document_id, chunk.chunk_id): fold(chunk.text) for chunk in chunks}
+
+    def add(self, change: Change) -> Change:
+        """Add a proposal, if there is one that is nearer to the reviewed text than what stands there now."""
+        proposal = self._for_chunk(change) if change.key.kind == "chunk" else self._for_quote(change)
+        return replace(change, proposal=proposal)
+
+    def _for_chunk(self, change: Change) -> Proposal | None:
+        reviewed, now = change.reviewed or "", change.now or ""
+        own = change.key.document, change.key.label
+        others = [(place, text) for place, text in self._eligible.items() if place != own]
+        match = None if reviewed in now else closest_text(reviewed, [text for _, text in others])
+        if match is None or match.likeness <= likeness(reviewed, now):
+            return None
+        document, chunk = others[match.index][0]
+        return Proposal(f"{{document: {document}, chunk: {chunk}}}", match.text, match.likeness)
+
+    def _for_quote(self, change: Change) -> Proposal | None:
+        if change.now is not None or self._passages.document_fault(change.key.document):
+            return None
+        match = closest_span(change.key.label, self._passages.body(change.key.document))
+        return Proposal(f"quote: {match.text}", match.text, match.likeness) if match else None
