@@ -63,13 +63,14 @@ def metrics_over_k(means: pd.DataFrame, title: str = "Means over K") -> Drawn:
 
 
 @styled()
-def categories_over_k(means: pd.DataFrame, metrics: Sequence[str] = ANALYSED) -> Drawn:
-    """Draw one small chart a category with its measures over K.
+def categories_over_k(intervals: pd.DataFrame, metrics: Sequence[str] = ANALYSED) -> Drawn:
+    """Draw one small chart a category with its means over K.
 
     Parameters
     ----------
-    means
-        A row a category and K: ``category, k``, the measures and ``n``; categories are drawn in their order.
+    intervals
+        ``category, k, metric, mean, n``, as `statistics.mean_intervals` gives them;
+        categories are drawn in their order.
     metrics
         Measures to draw.
 
@@ -78,8 +79,10 @@ def categories_over_k(means: pd.DataFrame, metrics: Sequence[str] = ANALYSED) ->
     Figure, str
         Charts that share their axes, each with its n; measures without values are left out.
     """
-    names = list(dict.fromkeys(means["category"]))
-    measured = [name for name in metrics if means[name].notna().any()]
+    names = list(dict.fromkeys(intervals["category"]))
+    counts = intervals.groupby("category")["n"].max()
+    means = intervals.pivot(index=["category", "k"], columns="metric", values="mean").reset_index()
+    measured = [name for name in metrics if name in means and means[name].notna().any()]
     columns = min(3, max(1, len(names)))
     rows = max(1, -(-len(names) // columns))
     figure, grid = new_figure(3.1 * columns + 0.6, 2.5 * rows + 0.6, rows, columns, sharex=True, sharey=True)
@@ -89,10 +92,10 @@ def categories_over_k(means: pd.DataFrame, metrics: Sequence[str] = ANALYSED) ->
         table = means[means["category"] == name].sort_values("k", ignore_index=True)
         unit_axis(axes)
         _lines_over_k(axes, table, measured)
-        axes.set_title(f"{name} (n = {int(table['n'].max())})", fontsize=10)
+        axes.set_title(f"{name} (n = {counts[name]})", fontsize=10)
         last = table.iloc[-1]
         values = ", ".join(f"{METRIC_LABELS[metric]} {last[metric]:.2f}" for metric in measured)
-        texts.append(f"{name} (n = {int(table['n'].max())}) at K = {last['k']}: {values}")
+        texts.append(f"{name} (n = {counts[name]}) at K = {last['k']}: {values}")
     for axes in panels[len(names) :]:
         axes.set_visible(False)
     for axes in panels[max(0, len(names) - columns) : len(names)]:

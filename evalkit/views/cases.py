@@ -7,11 +7,15 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.runs import Run
-from evalkit.views.markup import banner, case_anchor, highlight, page, render
+from evalkit.views.markup import banner, case_anchor, page, render
+from evalkit.views.quotes import Quotes, highlight, label_quotes
 from evalkit.views.tables import MISSING, Row, number, rows_of
 
 SHOWN = 100
 OPEN_ALL = 20
+CHANGED_LABELS = (
+    "The labels of the data set are no longer those of this run: only one quote of each fact is marked."
+)
 GRADES = {2: "2 answers", 1: "1 supports", 0: "0 neither"}
 
 _CASE = """
@@ -110,7 +114,10 @@ def case_evidence(run: Run, case_ids: Sequence[str] | None = None, k: int | None
         )
     if notice := retention_notice(run.record.retention):
         parts.append(banner("note", notice))
-    return page(*parts, *_cases(run, chosen, cutoff))
+    quotes, whole = label_quotes(run)
+    if not whole:
+        parts.append(banner("note", CHANGED_LABELS))
+    return page(*parts, *_cases(run, chosen, cutoff, quotes))
 
 
 def retention_notice(retention: str) -> str:
@@ -122,11 +129,11 @@ def retention_notice(retention: str) -> str:
     }.get(retention, "")
 
 
-def _cases(run: Run, chosen: Collection[str], k: int) -> Iterator[Markup]:
+def _cases(run: Run, chosen: Collection[str], k: int, quotes: Quotes) -> Iterator[Markup]:
     questions = _by_case(run.questions, chosen, k)
     scores, facts = _by_case(run.scores, chosen, k), _by_case(run.facts, chosen, k)
     rankings = _by_case(run.rankings, chosen, k)
-    all_facts, judged, deep = (_by_case(table, chosen) for table in (run.facts, run.judgments, run.deep))
+    judged, deep = _by_case(run.judgments, chosen), _by_case(run.deep, chosen)
     depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
     for case_id in chosen:
         asked = questions[case_id].iloc[0]
@@ -134,7 +141,6 @@ def _cases(run: Run, chosen: Collection[str], k: int) -> Iterator[Markup]:
         rows = rankings.get(case_id, run.rankings.iloc[:0])
         needed = facts.get(case_id, run.facts.iloc[:0])
         outcome, good = _outcome(score, needed, len(rows))
-        quotes = _quotes(all_facts.get(case_id, needed))
         below = deep.get(case_id, run.deep.iloc[:0])
         yield render(
             _CASE,
@@ -184,11 +190,6 @@ def _score_sentence(score: Row, k: int) -> str:
     return f"At K = {k}: {', '.join(values)}."
 
 
-def _quotes(facts: pd.DataFrame) -> list[tuple[str, str]]:
-    held = facts[facts["quote"].notna()][["quote", "fact"]].drop_duplicates()
-    return [(row.quote, f"fact {row.fact + 1}") for row in rows_of(held)]
-
-
 def _place(row: Row) -> str:
     return f"{row.document_id} › {row.chunk_id}"
 
@@ -223,9 +224,7 @@ def rank_outside(rank: Row, k: int, depth: int, threshold: float | None) -> str:
     return f"comes at rank {rank} when {depth} are asked for, but not when {k} are: the search is approximate"
 
 
-def _ranked(
-    row: Row, quotes: Sequence[tuple[str, str]], retention: str, answerable: bool
-) -> dict[str, object]:
+def _ranked(row: Row, quotes: Quotes, retention: str, answerable: bool) -> dict[str, object]:
     unjudged = "unjudged" if answerable else MISSING
     grade = unjudged if pd.isna(row.grade) else GRADES[int(row.grade)]
     text = row.text if isinstance(row.text, str) else ""
@@ -235,7 +234,7 @@ def _ranked(
         "grade": grade,
         "tint": "ek-yes" if grade[0] in "12" else "",
         "place": _place(row),
-        "text": _passage(text, quotes, retention),
+        "text": _passage(text, quotes.get((row.case_id, row.document_id), ()), retention),
         "long": len(text) > 1_000,
     }
 

@@ -1,11 +1,12 @@
 """Categories of questions: how many there are, how they fare, and which cases are the weakest."""
 
-from collections.abc import Collection
+from dataclasses import dataclass
 
 import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
+from evalkit.errors import InputError
 from evalkit.evaluation import MEASURES
 from evalkit.runs import Run
 from evalkit.statistics import mean_intervals
@@ -17,7 +18,51 @@ ALL = "all questions"
 NONE = "(no category)"
 
 
-def category_intervals(run: Run) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Choice:
+    """What of a run is looked at: one cutoff, and cases from the weakest to the best."""
+
+    k: int
+    cases: list[str]
+
+
+def choose(run: Run, k: int | None = None, category: str | None = None, limit: int = 100) -> Choice:
+    """Choose a cutoff and the weakest answerable cases.
+
+    Parameters
+    ----------
+    run
+        A run.
+    k
+        A cutoff of the run; its largest by default.
+    category
+        Only the cases of this category; all by default.
+    limit
+        Cases at most.
+
+    Raises
+    ------
+    InputError
+        A cutoff or category that the run does not have, or a limit below 1; all of them in one text.
+    """
+    cutoff = run.record.search.ks[-1] if k is None else k
+    categories = run.scores["category"].astype("object").fillna(NONE)
+    faults = []
+    if cutoff not in run.record.search.ks:
+        faults.append(f"k: found {k}, the run has K of {', '.join(map(str, run.record.search.ks))}")
+    if category is not None and category not in set(categories):
+        faults.append(
+            f"category: found {category!r}, the run has {', '.join(sorted(set(categories))) or 'none'}"
+        )
+    if limit < 1:
+        faults.append(f"cases: found {limit}, wanted at least 1")
+    if faults:
+        raise InputError(f"run {run.run_id}: cannot be shown like this:\n- " + "\n- ".join(faults))
+    chosen = run.scores if category is None else run.scores[categories == category]
+    return Choice(cutoff, weakest_first(chosen, cutoff)[:limit])
+
+
+def intervals_by_category(run: Run) -> pd.DataFrame:
     """Average every measure by category and K, with intervals.
 
     Parameters
@@ -108,7 +153,7 @@ def category_counts(run: Run) -> HTML:
 
 
 def category_table(intervals: pd.DataFrame) -> HTML:
-    """Show the means of `category_intervals` with their intervals, a row a category and K."""
+    """Show the means of `intervals_by_category` with their intervals, a row a category and K."""
     cells = intervals.assign(
         cell=[
             MISSING if pd.isna(row["mean"]) else f"{number(row['mean'])} {_bounds(row)}"
@@ -126,9 +171,9 @@ def category_table(intervals: pd.DataFrame) -> HTML:
     return page(table(wide.reset_index(), caption, bars=()), said if lines else Markup(""))
 
 
-def weakest_cases(run: Run, k: int, linked: Collection[str], limit: int = 30) -> HTML:
-    """Show the weakest cases at one K, what they miss, and from which rank on they would be complete."""
-    order = weakest_first(run.scores, k)[:limit]
+def weakest_cases(run: Run, choice: Choice, limit: int = 30) -> HTML:
+    """Show the weakest of the chosen cases, what they miss, and from which rank on they would be complete."""
+    k, order = choice.k, choice.cases[:limit]
     at_k = run.scores[run.scores["k"] == k].set_index("case_id").reindex(order)
     facts = run.facts[run.facts["k"] == k]
     missing = facts[~facts["found"]].groupby("case_id")["text"].agg("; ".join)
@@ -144,7 +189,7 @@ def weakest_cases(run: Run, k: int, linked: Collection[str], limit: int = 30) ->
         frame.reset_index(),
         f"The {len(order)} weakest of {run.scores['case_id'].nunique()} cases at K = {k}",
         labels={"complete_from": reached, "missing": "missing facts"},
-        linked=linked,
+        linked=choice.cases,
     )
     return page(shown)
 

@@ -1,9 +1,10 @@
 """What indexing did: verdict, documents, verification, provenance."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
-from IPython.display import HTML
+from IPython.display import HTML, display
 from markupsafe import Markup
 
 from evalkit.chunking import Chunk
@@ -11,6 +12,7 @@ from evalkit.dataset import Dataset
 from evalkit.indexing import IndexReport
 from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import key_values, table
+from evalkit.writing import Progress
 
 ROWS = 300
 _OUTCOMES = {
@@ -18,6 +20,34 @@ _OUTCOMES = {
     "resumed": "completed where an earlier indexing had stopped, and read back whole",
     "unchanged": "there already and read back whole: nothing was embedded, nothing was written",
 }
+
+
+def live_progress() -> Callable[[Progress], None]:
+    """Show how far indexing is in one line of a notebook, written anew after each batch.
+
+    Returns
+    -------
+    callable
+        To be given to `indexing.index`; nothing is shown before its first call.
+    """
+    handle: Any = None
+
+    def update(progress: Progress) -> None:
+        nonlocal handle
+        left = progress.seconds_left
+        rest = f"{left:,.0f} s left" if left else f"took {progress.seconds:,.1f} s"
+        line = page(
+            render(
+                "<p>{{ text }}</p>",
+                text=f"{progress.done:,} of {progress.total:,} chunks, {progress.rate:,.0f} a second, {rest}",
+            )
+        )
+        if handle is None:
+            handle = display(line, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            handle.update(line)
+
+    return update
 
 
 def index_verdict(report: IndexReport) -> HTML:

@@ -1,4 +1,4 @@
-"""Escaped HTML for notebooks: page parts, banners, anchors, highlighted quotes.
+"""Escaped HTML for notebooks: page parts, banners, anchors.
 
 Every text that comes from data passes through Jinja's autoescaping or `markupsafe.escape`; functions return
 `Markup`, so that what is already HTML cannot be confused with text. Colours are tints of the surrounding ones:
@@ -6,7 +6,7 @@ the same markup reads well in JupyterLab's and a page's light and dark theme, on
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Literal
 
@@ -111,51 +111,3 @@ def case_link(case_id: str, linked: Iterable[str] | None = None) -> Markup:
     if linked is None or case_id not in set(linked):
         return escape(case_id)
     return render('<a href="#{{ anchor }}">{{ case }}</a>', anchor=case_anchor(case_id), case=case_id)
-
-
-def highlight(text: str, quotes: Sequence[tuple[str, str]]) -> Markup:
-    """Mark the quotes that a text holds.
-
-    Parameters
-    ----------
-    text
-        Any text; escaped.
-    quotes
-        ``(quote, name)``; a quote is searched with white space folded, exactly as labels are, and its name
-        stands behind the marked passage. Quotes that the text does not hold mark nothing.
-
-    Returns
-    -------
-    Markup
-        The whole text, overlapping quotes in one mark with all their names.
-    """
-    spans: list[tuple[int, int, list[str]]] = []
-    for start, end, name in sorted(_places(text, quotes)):
-        if spans and start < spans[-1][1]:
-            first, last, names = spans[-1]
-            spans[-1] = (first, max(last, end), names if name in names else [*names, name])
-        else:
-            spans.append((start, end, [name]))
-    parts, position = [], 0
-    for start, end, names in spans:
-        parts.append(escape(text[position:start]))
-        parts.append(
-            render(
-                "<mark>{{ text }}</mark>&nbsp;<sup>{{ names }}</sup>",
-                text=text[start:end],
-                names=", ".join(names),
-            )
-        )
-        position = end
-    return Markup("").join([*parts, escape(text[position:])])
-
-
-def _places(text: str, quotes: Sequence[tuple[str, str]]) -> set[tuple[int, int, str]]:
-    found: set[tuple[int, int, str]] = set()
-    for quote, name in quotes:
-        words = [re.escape(word) for word in quote.split()]
-        if words:
-            found.update(
-                (match.start(), match.end(), name) for match in re.finditer(r"\s+".join(words), text)
-            )
-    return found
