@@ -90,7 +90,9 @@ def compare_with_exact(returned: pd.DataFrame, exact: pd.DataFrame) -> dict[str,
     differing = sorted(_differing_cases(returned, exact))
     wanted = exact.groupby("case_id").size().reindex(cases, fill_value=0)
     last = exact.groupby("case_id")["score"].min()
-    good = returned[returned["score"] >= returned["case_id"].map(last).fillna(-np.inf)]
+    good = returned[
+        returned["score"] >= returned["case_id"].map(last.to_dict()).astype("float64").fillna(-np.inf)
+    ]
     found = good.groupby("case_id").size().reindex(cases, fill_value=0)
     shares = (found / wanted).where(wanted > 0, 1.0).clip(upper=1.0)
     return {

@@ -150,4 +150,4 @@ def test_indexing_again_embeds_nothing(example_runs, example_outputs, tmp_path, 
     copy = tmp_path / "copy"
     shutil.copytree(example_outputs, copy)
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
-    assert index(IndexSettings.checked(dataset="worker-runbooks")).embedded == 0
+    assert index(IndexSettings.checked(dataset="worker-runbooks")).counts["embedded"] == 0
