@@ -12,7 +12,7 @@ import pandas as pd
 from rapidfuzz import fuzz
 
 from evalkit.errors import InputError
-from evalkit.labels import fold
+from evalkit.wording import fold
 
 Counter = Callable[[str], int]
 Builder = Callable[[pd.DataFrame], str]

@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.context import Context, Options, Passage, steps
 from evalkit.dataset import Case
 from evalkit.errors import InputError
-from evalkit.labels import fold
+from evalkit.wording import fold
 
 ELIGIBLE = "eligible"
 
