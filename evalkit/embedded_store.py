@@ -4,21 +4,21 @@ import contextlib
 import json
 import re
 import shutil
-import threading
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
-from weakref import WeakValueDictionary
+from typing import Any, Literal, Self
 
 import numpy as np
 import qdrant_edge as edge
 
 from evalkit import paths
+from evalkit.edge_shards import HeldElsewhere, Shard, engine_errors
 from evalkit.embedding import Vectors
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.files import disk_errors, whole_folder, write_whole
+from evalkit.files import disk_errors, write_whole
 from evalkit.points import CollectionState, Filter, Hit, Point, as_float32, point_vectors
 from evalkit.settings import ServerSettings
 from evalkit.transport import Deadline
@@ -30,67 +30,8 @@ _STATE = "state.json"
 _SHARD = "shard"
 _DIMENSION = "dimension"
 _APPROXIMATE = "approximate"
-
-
-class _HeldElsewhere(Exception):
-    """Another process has the folder open."""
-
-
-class _Shard:
-    """One open folder, shared by everybody in this process, since the engine opens a folder only once.
-
-    When the last reference goes, the engine closes it and its lock is gone.
-    """
-
-    _open: ClassVar[WeakValueDictionary[Path, "_Shard"]] = WeakValueDictionary()
-    _opening: ClassVar[threading.RLock] = threading.RLock()
-
-    def __init__(self, folder: Path) -> None:
-        with _engine_errors(f"opening collection folder {folder}"):
-            self.engine = edge.EdgeShard.load(str(folder / _SHARD))
-        self.closed = False
-
-    @classmethod
-    def at(cls, folder: Path, wait: float) -> "_Shard":
-        """Open the folder, or share what this process has open; `wait` seconds for another process at most."""
-        until = time.monotonic() + wait
-        while True:
-            try:
-                with cls._opening:
-                    shard = cls._open.get(folder)
-                    if shard is None or shard.closed:
-                        shard = cls._open[folder] = cls(folder)
-                    return shard
-            except _HeldElsewhere:
-                if time.monotonic() >= until:
-                    raise
-            time.sleep(0.1)
-
-    def close(self) -> None:
-        self.closed = True
-        with _engine_errors("closing a collection"):
-            self.engine.close()
-
-
-@contextlib.contextmanager
-def _engine_errors(what: str) -> Iterator[None]:
-    """Give the engine's bare exceptions a class and a next step."""
-    try:
-        yield
-    except (InputError, InfrastructureError):
-        raise
-    except Exception as error:
-        text = str(error)
-        if "WouldBlock" in text:
-            raise _HeldElsewhere from None
-        if "No space left" in text or "os error 28" in text:
-            raise InfrastructureError(
-                f"{what}: the disk is full ({text[:300]}); free space and index again"
-            ) from None
-        raise InfrastructureError(
-            f"{what}: Qdrant Edge failed ({type(error).__name__}: {text[:300]}); "
-            "if it happens again, index the collection again with recreate"
-        ) from None
+_TEMPORARY = ".tmp-"
+_LEFT_BEHIND = 3600.0
 
 
 class EmbeddedStore:
@@ -109,7 +50,7 @@ class EmbeddedStore:
         self.version = version("qdrant-edge-py")
         self._deadline = deadline or Deadline()
         self._requests = 0
-        self._shards: dict[str, _Shard] = {}
+        self._shards: dict[str, Shard] = {}
         self._dimensions: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -134,10 +75,10 @@ class EmbeddedStore:
             )
         return self.folder / collection
 
-    def _open(self, collection: str) -> _Shard:
+    def _open(self, collection: str) -> Shard:
         try:
-            return _Shard.at(self._place(collection), min(LOCK_WAIT, self._deadline.remaining()))
-        except _HeldElsewhere:
+            return Shard.at(self._place(collection) / _SHARD, min(LOCK_WAIT, self._deadline.remaining()))
+        except HeldElsewhere:
             raise self._held(collection) from None
 
     def _held(self, collection: str) -> InfrastructureError:
@@ -168,31 +109,57 @@ class EmbeddedStore:
         return self._place(collection).is_dir()
 
     def create(
-        self,
-        collection: str,
-        dimension: int,
-        indexed_fields: Sequence[str],
-        state: CollectionState,
-        settings: ServerSettings,
+        self, collection: str, dimension: int, state: CollectionState, settings: ServerSettings
     ) -> tuple[str, ...]:
         """Make the folder whole under another name, then rename it: there is no collection without its state."""
         place = self._place(collection)
+        taken = InputError(
+            f"collection {collection!r} exists in {self.folder}; index with recreate to replace it"
+        )
         if place.exists():
-            raise InputError(
-                f"collection {collection!r} exists in {self.folder}; index with recreate to replace it"
-            )
-        with whole_folder(place) as folder, _engine_errors(f"creating collection {collection!r}"):
-            shard = edge.EdgeShard.create(str(folder / _SHARD), _config(dimension, settings))
-            for name in indexed_fields:
-                shard.update(edge.UpdateOperation.create_field_index(name, edge.PayloadSchemaType.Keyword))
-            shard.close()
+            raise taken
+        with disk_errors(place):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            made = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=self.folder))
+        try:
+            with engine_errors(f"creating collection {collection!r}"):
+                edge.EdgeShard.create(str(made / _SHARD), _config(dimension, settings)).close()
             own = {_DIMENSION: dimension, _APPROXIMATE: _is_approximate(settings)}
-            write_whole(folder / _STATE, _as_text(state.as_json() | own))
+            write_whole(made / _STATE, _as_text(state.as_json() | own))
+            with disk_errors(place):
+                made.chmod(0o755)
+                try:
+                    made.rename(place)  # refused by the system when another process was faster
+                except OSError:
+                    if place.exists():
+                        raise taken from None
+                    raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
         return tuple(
             f"the embedded engine has no setting {name!r}: {getattr(settings, name)} is ignored"
             for name in ("shards", "replicas", "parallel")
             if getattr(settings, name) not in (None, 1)
         )
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left behind, once it is too old to be at work."""
+        for left in self.folder.glob(f"{_TEMPORARY}*"):
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > _LEFT_BEHIND:
+                    shutil.rmtree(left, ignore_errors=True)
+
+    def index_fields(self, collection: str, fields: Sequence[str]) -> None:
+        """Make a keyword index on each payload field that has none."""
+        engine = self._engine(collection)
+        with engine_errors(f"indexing payload fields of collection {collection!r}"):
+            there = engine.info().payload_schema
+            for name in fields:
+                if name not in there:
+                    engine.update(
+                        edge.UpdateOperation.create_field_index(name, edge.PayloadSchemaType.Keyword)
+                    )
 
     def drop(self, collection: str) -> None:
         """Remove the folder; what another process holds is left alone with an error."""
@@ -203,15 +170,15 @@ class EmbeddedStore:
         self._dimensions.pop(collection, None)
         if (place / _SHARD).is_dir():
             self._close_everywhere(collection)
-        gone = place.with_name(f".tmp-{collection}-dropped-{time.time_ns()}")
         with disk_errors(place):
-            place.rename(gone)
+            gone = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=self.folder))
+            place.rename(gone / collection)
             shutil.rmtree(gone)
 
     def _close_everywhere(self, collection: str) -> None:
         try:
-            _Shard.at(self._place(collection), min(LOCK_WAIT, self._deadline.remaining())).close()
-        except _HeldElsewhere:
+            Shard.at(self._place(collection) / _SHARD, min(LOCK_WAIT, self._deadline.remaining())).close()
+        except HeldElsewhere:
             raise self._held(collection) from None
         except InfrastructureError:
             pass  # a shard that cannot be opened is nobody's, and what one wants to drop
@@ -237,7 +204,7 @@ class EmbeddedStore:
     def write_state(self, collection: str, state: CollectionState) -> None:
         """Flush the points, then replace the state file."""
         engine = self._engine(collection)
-        with _engine_errors(f"flushing collection {collection!r}"):
+        with engine_errors(f"flushing collection {collection!r}"):
             engine.flush()
         own = self._stored(collection) or {}
         write_whole(self._place(collection) / _STATE, _as_text(own | state.as_json()))
@@ -262,20 +229,20 @@ class EmbeddedStore:
         batch = [
             edge.Point(point.id, vector, point.payload) for point, vector in zip(points, vectors, strict=True)
         ]
-        with _engine_errors(f"writing {len(batch)} points to collection {collection!r}"):
+        with engine_errors(f"writing {len(batch)} points to collection {collection!r}"):
             engine.update(edge.UpdateOperation.upsert_points(batch))
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Delete points by id."""
         if ids:
             engine = self._engine(collection)
-            with _engine_errors(f"deleting {len(ids)} points of collection {collection!r}"):
+            with engine_errors(f"deleting {len(ids)} points of collection {collection!r}"):
                 engine.update(edge.UpdateOperation.delete_points(list(ids)))
 
     def count(self, collection: str, filter: Filter | None = None) -> int:
         """Count points exactly."""
         engine = self._engine(collection)
-        with _engine_errors(f"counting collection {collection!r}"):
+        with engine_errors(f"counting collection {collection!r}"):
             return engine.count(edge.CountRequest(exact=True, filter=_filter(filter or {})))
 
     def scroll(self, collection: str, *, vectors: bool, batch: int = 1000) -> Iterator[Point]:
@@ -283,7 +250,7 @@ class EmbeddedStore:
         offset = None
         while True:
             engine = self._engine(collection)
-            with _engine_errors(f"reading collection {collection!r}"):
+            with engine_errors(f"reading collection {collection!r}"):
                 records, offset = engine.scroll(
                     edge.ScrollRequest(offset=offset, limit=batch, with_payload=True, with_vector=vectors)
                 )
@@ -294,7 +261,7 @@ class EmbeddedStore:
     def retrieve(self, collection: str, ids: Sequence[str]) -> list[Point]:
         """Read points with their vectors; unknown ids are missing from the answer."""
         engine = self._engine(collection)
-        with _engine_errors(f"reading collection {collection!r}"):
+        with engine_errors(f"reading collection {collection!r}"):
             return [_point(record) for record in engine.retrieve(list(ids), True, True)]
 
     def query(
@@ -326,7 +293,7 @@ class EmbeddedStore:
             )
             for vector in vectors
         ]
-        with _engine_errors(f"querying collection {collection!r}"):
+        with engine_errors(f"querying collection {collection!r}"):
             answers = engine.query_batch(edge.QueryBatchRequest(requests))
         return [
             [Hit(str(hit.id), as_float32(hit.score), dict(hit.payload or {})) for hit in answer]
@@ -340,7 +307,7 @@ class EmbeddedStore:
         building the index takes many minutes, during which the engine holds the interpreter.
         """
         engine = self._engine(collection)
-        with _engine_errors(f"optimizing collection {collection!r}"):
+        with engine_errors(f"optimizing collection {collection!r}"):
             engine.flush()
             if (self._stored(collection) or {}).get(_APPROXIMATE):
                 engine.optimize()

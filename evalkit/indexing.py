@@ -247,7 +247,7 @@ def _sample(
     profile = embedder.identity.profile
     prompts = {chunk.key: document_prompt(profile, chunk) for chunk in chosen}
     if embedder.live and not embed:
-        kept = cache.get(embedder.identity, [prompt.sha256 for prompt in prompts.values()])
+        kept, _ = cache.get(embedder.identity, [prompt.sha256 for prompt in prompts.values()])
         prompts = {key: prompt for key, prompt in prompts.items() if prompt.sha256 in kept}
     vectors, embedded = embed_cached(embedder, cache, list(prompts.values()))
     expected = {point_id(key): vector for key, vector in zip(prompts, vectors, strict=True)}

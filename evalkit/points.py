@@ -106,11 +106,10 @@ class Store(Protocol):
         self,
         collection: str,
         dimension: int,
-        indexed_fields: Sequence[str],
         state: CollectionState,
         settings: ServerSettings,
     ) -> tuple[str, ...]:
-        """Create a collection with cosine distance, its state and a keyword index on each field.
+        """Create a collection with cosine distance and its state.
 
         Returns
         -------
@@ -122,6 +121,9 @@ class Store(Protocol):
         InputError
             There is a collection of this name.
         """
+
+    def index_fields(self, collection: str, fields: Sequence[str]) -> None:
+        """Make a keyword index on each payload field that has none; to be called before points are written."""
 
     def drop(self, collection: str) -> None:
         """Remove a collection with all that is in it; nothing happens when there is none."""

@@ -28,7 +28,9 @@ def open_store(deadline: Deadline | None = None) -> Store:
         The server cannot be reached.
     """
     if os.environ.get("QDRANT_URL", "").strip():
+        # The client costs a second to import, and the embedded engine does without.
+        from evalkit.qdrant_connection import connect
         from evalkit.server_store import ServerStore
 
-        return ServerStore.from_environment(deadline)
+        return ServerStore(connect(deadline))
     return EmbeddedStore(deadline=deadline)

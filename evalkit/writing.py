@@ -98,6 +98,7 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
             return "unchanged", ignored
         store.write_state(name, job.state)
         with job.stage("write"):
+            store.index_fields(name, INDEXED_FIELDS)
             _send(job, _missing(job))
         outcome = "resumed"
     else:
@@ -105,8 +106,9 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
         dimension = _points(job, job.chunks[: job.settings.embed_batch])[0].vector.size
         if exists:
             store.drop(name)
-        ignored = store.create(name, dimension, INDEXED_FIELDS, job.state, job.settings)
+        ignored = store.create(name, dimension, job.state, job.settings)
         with job.stage("write"):
+            store.index_fields(name, INDEXED_FIELDS)
             _send(job, job.chunks)
         outcome = "created"
     with job.stage("finish"):

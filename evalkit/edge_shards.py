@@ -1,0 +1,77 @@
+"""Open shards of Qdrant Edge, and the engine's errors as ours."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+import qdrant_edge as edge
+
+from evalkit.errors import InfrastructureError, InputError
+
+
+class HeldElsewhere(Exception):
+    """Another process has the folder open."""
+
+
+class Shard:
+    """One open folder, shared by everybody in this process, since the engine opens a folder only once.
+
+    When the last reference goes, the engine closes it and its lock is gone.
+    """
+
+    _open: ClassVar[WeakValueDictionary[Path, "Shard"]] = WeakValueDictionary()
+    _opening: ClassVar[threading.RLock] = threading.RLock()
+
+    def __init__(self, folder: Path) -> None:
+        with engine_errors(f"opening collection folder {folder}"):
+            self.engine = edge.EdgeShard.load(str(folder))
+        self.closed = False
+
+    @classmethod
+    def at(cls, folder: Path, wait: float) -> "Shard":
+        """Open the folder, or share what this process has open; `wait` seconds for another process at most."""
+        until = time.monotonic() + wait
+        while True:
+            try:
+                with cls._opening:
+                    shard = cls._open.get(folder)
+                    if shard is None or shard.closed:
+                        shard = cls._open[folder] = cls(folder)
+                    return shard
+            except HeldElsewhere:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """Close the folder for everybody in this process, who open it again when they need it."""
+        self.closed = True
+        with engine_errors("closing a collection"):
+            self.engine.close()
+
+
+@contextmanager
+def engine_errors(what: str) -> Iterator[None]:
+    """Give the engine's bare exceptions a class and a next step."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic of the engine's Rust code comes as an exception that is no `Exception`.
+        panic = type(error).__name__ == "PanicException"
+        if isinstance(error, InputError | InfrastructureError) or not (isinstance(error, Exception) or panic):
+            raise
+        text = str(error)
+        if "WouldBlock" in text:
+            raise HeldElsewhere from None
+        if "No space left" in text or "os error 28" in text:
+            raise InfrastructureError(
+                f"{what}: the disk is full ({text[:300]}); free space and index again"
+            ) from None
+        raise InfrastructureError(
+            f"{what}: Qdrant Edge failed ({type(error).__name__}: {text[:300]}); "
+            "if it happens again, index the collection again with recreate"
+        ) from None
