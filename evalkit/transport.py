@@ -115,11 +115,11 @@ def retry(call: Callable[[], T], what: str, deadline: Deadline, counts: Counter[
                 else f"the {LONGEST_PAUSE:g} s that is waited at most"
             )
             raise InfrastructureError(
-                f"{what}: {last.reason}; waiting {pause:.3g} s for another attempt would pass {limit}; "
+                f"{what}: {last.reason}; waiting {round(pause, 1):g} s for another attempt would pass {limit}; "
                 f"{last.next_step}"
             )
         counts[f"{prefix}retries"] += 1
-        _log.warning("%s: %s; attempt %d of %d in %.3g s", what, last.reason, attempt + 1, ATTEMPTS, pause)
+        _log.warning("%s: %s; attempt %d of %d in %.1f s", what, last.reason, attempt + 1, ATTEMPTS, pause)
         time.sleep(pause)
     raise InfrastructureError(f"{what}: {last.reason}, still so after {ATTEMPTS} attempts; {last.next_step}")
 
