@@ -8,7 +8,7 @@ import pandas as pd
 
 from evalkit.acceptance import Rates, evidence_scores, question_scores, rates_at, sweep
 from evalkit.errors import InputError
-from evalkit.labels import fold
+from evalkit.wording import fold
 
 RULES = ("false-acceptance", "costs")
 

@@ -1,0 +1,170 @@
+"""Runs written by hand: who needs which facts, and at which rank each came."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.evaluation import Evaluation
+from evalkit.evidence import cover, fact_table
+from evalkit.labels import Labels
+from evalkit.records import RunRecord
+from evalkit.runs import Run, write_run
+from evalkit.scoring import METRICS, score_rankings
+
+DEPTH = 10
+Ranks = Sequence[int | None]
+
+RECORD: dict[str, Any] = {
+    "run_id": "",
+    "started": datetime(2026, 1, 1, tzinfo=UTC),
+    "finished": datetime(2026, 1, 1, tzinfo=UTC),
+    "dataset": {
+        "name": "small", "version": 1, "judgments": "complete",
+        "corpus_sha256": "c" * 64, "cases_sha256": "a" * 64, "labels_sha256": "b" * 64,
+    },
+    "chunking": "paragraphs-v1",
+    "model": {"embedder": "recorded", "model": "m", "digest": "d" * 64, "profile": "p", "dimension": 8, "batch": 4},
+    "store": {"kind": "embedded", "version": "1", "collection": "c"},
+    "search": {
+        "ks": (1, 3), "threshold": None, "exact": False, "hnsw_ef": None, "depth": DEPTH,
+        "filter": {"chunking_version": ("paragraphs-v1",)},
+    },
+    "retention": "full",
+    "code": {"revision": "1" * 40, "dirty": False, "python": "3.11.2", "packages": {"numpy": "2.0.0"}},
+    "parameters": {},
+    "counts": {},
+    "timings": {},
+    "checks": {},
+}  # fmt: skip
+
+
+def small_run(
+    facts: Mapping[str, Ranks],
+    *,
+    relevant: Mapping[str, Ranks] | None = None,
+    unsupported: Mapping[str, bool] | None = None,
+    texts: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> Run:
+    """Write a run.
+
+    Parameters
+    ----------
+    facts
+        Case id -> for each of its required facts the rank at which its one chunk comes (None: not within 10).
+    relevant
+        Cases without facts: case id -> rank of each relevant chunk.
+    unsupported
+        Unsupported questions: case id -> accepted.
+    texts
+        Questions that shall not be made from the case id.
+    changes
+        Parts of the record, such as ``chunking="x"`` or ``search={"ks": (1, 5)}``.
+    """
+    record = RunRecord.model_validate(_merged(RECORD, changes) | {"run_id": _new_id()})
+    ks = record.search.ks
+    cases = {**facts, **(relevant or {})}
+    deep = pd.concat([_ranking(case, ranks, record.chunking) for case, ranks in cases.items()])
+    accepted = [case for case, is_accepted in (unsupported or {}).items() if is_accepted]
+    deep = pd.concat([deep, *(_ranking(case, [], record.chunking) for case in accepted)], ignore_index=True)
+    rankings = pd.concat([deep[deep["rank"] <= k].assign(k=k) for k in ks], ignore_index=True)
+    labels = _labels(facts, relevant or {})
+    grades = labels.judgments[["case_id", "document_id", "chunk_id", "grade"]].astype({"grade": "Int64"})
+    scores = score_rankings(rankings[rankings["case_id"].isin(cases)], labels.judgments, ks)
+    covered = cover(rankings[rankings["case_id"].isin(cases)], labels, ks)
+    scores = scores[["case_id", "k", *METRICS]].merge(covered, on=["case_id", "k"], how="outer")
+    named = {"category": "all", "split": pd.array([None] * len(scores), dtype="str")}
+    return write_run(
+        Evaluation(
+            record=record,
+            rankings=rankings.merge(grades, how="left").sort_values(
+                ["case_id", "k", "rank"], ignore_index=True
+            ),
+            scores=scores.assign(**named).sort_values(["case_id", "k"], ignore_index=True),
+            questions=_questions(list(cases), unsupported or {}, texts or {}, rankings, ks),
+            facts=fact_table(rankings, deep, labels, ks),
+            judgments=labels.judgments,
+            deep=deep.merge(grades, how="left"),
+        )
+    )
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **base,
+        **{
+            name: _merged(base[name], value) if isinstance(value, Mapping) and name in base else value
+            for name, value in changes.items()
+        },
+    }
+
+
+def _new_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}{datetime.now(UTC).microsecond // 1000:03d}Z-{secrets.token_hex(3)}"
+
+
+def _ranking(case: str, ranks: Ranks, chunking: str) -> pd.DataFrame:
+    held = {rank: f"fact/p{index}" for index, rank in enumerate(ranks) if rank is not None}
+    return pd.DataFrame(
+        {
+            "case_id": case,
+            "rank": range(1, DEPTH + 1),
+            "document_id": case,
+            "chunk_id": [held.get(rank, f"other/p{rank}") for rank in range(1, DEPTH + 1)],
+            "chunking_version": chunking,
+            "score": [float(np.float32(1 - rank / 16)) for rank in range(1, DEPTH + 1)],
+            "document_type": "runbook",
+            "publication_state": "published",
+            "text": [f"Passage {rank}" for rank in range(1, DEPTH + 1)],
+        }
+    )
+
+
+def _labels(facts: Mapping[str, Ranks], relevant: Mapping[str, Ranks]) -> Labels:
+    places = [
+        (case, index, 0, case, f"fact/p{index}", f"quote {index} of {case}")
+        for case, ranks in facts.items()
+        for index in range(len(ranks))
+    ]
+    judged = [
+        (case, case, f"fact/p{index}", 2)
+        for case, ranks in (*facts.items(), *relevant.items())
+        for index in range(len(ranks))
+    ]
+    needed = [(case, index, f"Fact {index} of {case}", False) for case, index, *_ in places]
+    columns = ["case_id", "fact", "quote", "document_id", "chunk_id", "text"]
+    return Labels(
+        judgments=pd.DataFrame(judged, columns=["case_id", "document_id", "chunk_id", "grade"]),
+        facts=pd.DataFrame(needed, columns=["case_id", "fact", "text", "lost"]),
+        places=pd.DataFrame(places, columns=columns),
+        notices=(),
+    )
+
+
+def _questions(
+    cases: Sequence[str],
+    unsupported: Mapping[str, bool],
+    texts: Mapping[str, str],
+    rankings: pd.DataFrame,
+    ks: Sequence[int],
+) -> pd.DataFrame:
+    asked = [*cases, *unsupported]
+    questions = pd.DataFrame(
+        {
+            "case_id": asked,
+            "question": [texts.get(case, f"What about {case}?") for case in asked],
+            "category": "all",
+            "split": pd.array([None] * len(asked), dtype="str"),
+            "answerable": [case in cases for case in asked],
+        }
+    ).merge(pd.DataFrame({"k": list(ks)}), how="cross")
+    results = (
+        rankings.groupby(["case_id", "k"])["score"].agg(result_count="size", top_score="max").reset_index()
+    )
+    table = questions.merge(results, on=["case_id", "k"], how="left")
+    table["result_count"] = table["result_count"].fillna(0).astype("int64")
+    return table.assign(accepted=table["result_count"] > 0).sort_values(["case_id", "k"], ignore_index=True)
