@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from evalkit import cli_labels
 from evalkit.errors import CriteriaNotMet, InfrastructureError, InputError
 
 EXIT_CODES: dict[type[BaseException], int] = {
@@ -40,6 +41,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_labels.app, name="labels")
 
 DatasetOption = Annotated[str, typer.Option(help="Name under data/ or path of a folder with dataset.yaml.")]
 EmbedderOption = Annotated[
@@ -136,3 +138,37 @@ def evaluate(
         deadline=deadline,
     )
     typer.echo(summarize(write_run(run_evaluation(settings))))
+
+
+@app.command()
+def report(
+    dataset: DatasetOption = "worker-runbooks",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the notebooks; repeatable."
+        ),
+    ] = None,
+    code: Annotated[bool, typer.Option(help="Write each page a second time with its code.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds that each notebook may take.")] = 600.0,
+) -> None:
+    """Index, evaluate and analyse a data set by notebooks, and leave an HTML report."""
+    from evalkit import reporting
+    from evalkit.summary import summarize
+
+    done = reporting.report({"dataset": dataset}, texts=pairs(parameter or []), code=code, timeout=timeout)
+    typer.echo(summarize(done.run))
+    typer.echo(f"report {done.front_page}\nall runs {done.overview}")
+
+
+def pairs(texts: list[str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` texts.
+
+    Raises
+    ------
+    InputError
+        One without ``=``.
+    """
+    if wrong := [text for text in texts if "=" not in text]:
+        raise InputError(f"--parameter {', '.join(map(repr, wrong))}: wanted NAME=VALUE, such as ks=[1,3,5]")
+    return dict(text.split("=", 1) for text in texts)
