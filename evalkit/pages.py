@@ -1,0 +1,266 @@
+"""Self-contained HTML: executed notebooks as pages, the front page of a run, the overview of all runs.
+
+A page holds everything it shows and forbids the browser every request and every script but its own.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from bs4 import BeautifulSoup
+from markupsafe import Markup
+from nbconvert import HTMLExporter
+from nbformat import NotebookNode
+
+from evalkit.errors import InputError
+from evalkit.evaluation import means
+from evalkit.layout import (
+    TEMPLATES,
+    contents_of,
+    embedded,
+    fill,
+    let_tables_scroll,
+    make_ids_unique,
+    name_anchor_links,
+    whole_page,
+)
+from evalkit.plots.scores import metrics_over_k
+from evalkit.plots.style import METRIC_LABELS
+from evalkit.plots.trends import metric_trends
+from evalkit.runs import RUN_ID, Run, load_run, runs_folder
+from evalkit.views import overview
+from evalkit.views.tables import MISSING, number
+
+FRONT_PAGE = "report.html"
+OVERVIEW = "index.html"
+_EVIDENCE_PAGE = "evaluate.html"
+
+
+@dataclass(frozen=True)
+class NotebookPage:
+    """An executed notebook that becomes a page.
+
+    Attributes
+    ----------
+    name
+        Name of the notebook; its page is ``<name>.html``.
+    notebook
+        With its outputs.
+    """
+
+    name: str
+    notebook: NotebookNode
+
+    @property
+    def title(self) -> str:
+        """First heading of the notebook, its name where there is none."""
+        found = re.search(r"^# +(.+)$", self._introduction, re.MULTILINE)
+        return found[1].strip() if found else self.name
+
+    @property
+    def lead(self) -> str:
+        """First paragraph under the heading, on one line; empty where there is none."""
+        paragraphs = [part for part in self._introduction.split("\n\n") if not part.lstrip().startswith("#")]
+        return " ".join(paragraphs[0].replace("*", "").split()) if paragraphs else ""
+
+    @property
+    def _introduction(self) -> str:
+        return next((str(cell.source) for cell in self.notebook.cells if cell.cell_type == "markdown"), "")
+
+
+def notebook_page(page: NotebookPage, run: Run, pages: Iterable[NotebookPage], *, code: bool = False) -> str:
+    """Render an executed notebook.
+
+    Parameters
+    ----------
+    page
+        The notebook.
+    run
+        The run that it belongs to, for title and footer.
+    pages
+        All notebooks of the report, for the links between them.
+    code
+        Show the code above the outputs; hidden by default.
+
+    Returns
+    -------
+    str
+        A whole HTML document. Headings have anchors and stand in a list of contents; wide tables scroll in
+        themselves; images carry the ``alt`` of their output's metadata.
+    """
+    exporter = HTMLExporter(
+        template_name="cells",
+        extra_template_basedirs=[str(TEMPLATES)],
+        exclude_input=not code,
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+    )
+    fragment, _ = exporter.from_notebook_node(page.notebook)
+    soup = BeautifulSoup(fragment, "html.parser")
+    make_ids_unique(soup)
+    name_anchor_links(soup)
+    let_tables_scroll(soup)
+    return whole_page(
+        title=f"{page.title} · {run.record.dataset.name} · {run.run_id}",
+        content=Markup(str(soup)),
+        links=_links(pages, page.name),
+        footer=f"Run {run.run_id} of {run.record.dataset.name}, version {run.record.dataset.version}.",
+        contents=contents_of(soup),
+        code=code or soup.select_one(".highlight") is not None,
+    )
+
+
+def front_page(run: Run, pages: Iterable[NotebookPage], *, code: bool = False) -> str:
+    """Render the front page of a run: verdict, headline figures, links, settings, provenance.
+
+    Parameters
+    ----------
+    run
+        A finished run.
+    pages
+        The notebooks of its report.
+    code
+        Whether pages with code stand beside the others.
+
+    Returns
+    -------
+    str
+        A whole HTML document; links to the evidence of a case lead to the page of the ``evaluate`` notebook.
+    """
+    shown = list(pages)
+    body = fill(
+        "front.html.j2",
+        run=run,
+        verdict=_html(overview.verdict(run)),
+        headline=_html(overview.headline(run)),
+        figure=embedded(*metrics_over_k(means(run.scores))),
+        settings=_html(overview.what_was_run(run)),
+        provenance=_html(overview.provenance(run)),
+        reports=[
+            {
+                "href": f"{page.name}.html",
+                "title": page.title,
+                "lead": page.lead,
+                "notebook": f"{page.name}.ipynb",
+                "code": f"{page.name}.code.html" if code else None,
+            }
+            for page in shown
+        ],
+    )
+    soup = BeautifulSoup(body, "html.parser")
+    for link in soup.select('a[href^="#case-"]'):
+        link["href"] = f"{_EVIDENCE_PAGE}{link['href']}"
+    return whole_page(
+        title=f"Report · {run.record.dataset.name} · {run.run_id}",
+        content=Markup(str(soup)),
+        links=_links(shown, None),
+        footer=f"Run {run.run_id}, finished {run.record.finished:%Y-%m-%d %H:%M:%S} UTC.",
+        contents=contents_of(soup),
+    )
+
+
+def overview_page() -> str:
+    """Render the list of all runs with a trend chart a measure over runs that can be compared.
+
+    Returns
+    -------
+    str
+        A whole HTML document. Runs stand newest first; a folder that cannot be read is named with the reason.
+    """
+    runs, damaged = _readable_runs()
+    metrics = list(METRIC_LABELS)
+    body = fill(
+        "overview.html.j2",
+        runs=[_row(run, metrics) for run in runs],
+        metrics=list(METRIC_LABELS.values()),
+        trends=[
+            {"title": title, "figure": embedded(*metric_trends(table))}
+            for title, table in trend_tables(runs).items()
+        ],
+        damaged=damaged,
+    )
+    return whole_page(
+        title="All runs",
+        content=body,
+        links=[{"title": "All runs", "href": OVERVIEW, "current": True}],
+        footer=f"{len(runs)} runs.",
+    )
+
+
+def trend_tables(runs: Iterable[Run]) -> dict[str, pd.DataFrame]:
+    """Gather the means of runs that can be compared over time.
+
+    Parameters
+    ----------
+    runs
+        Runs in any order.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        For each data set, version, cases and labels with two runs at least: a title, and a table with ``started,
+        run_id, k``, the measures and ``n``, the oldest run first.
+    """
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in sorted(runs, key=lambda one: one.run_id):
+        data = run.record.dataset
+        key = (data.name, str(data.version), data.cases_sha256, data.labels_sha256)
+        groups.setdefault(key, []).append(run)
+    tables = {}
+    for (name, version, _, labels), members in groups.items():
+        if len(members) > 1:
+            frames = [
+                means(run.scores).assign(run_id=run.run_id, started=run.record.started) for run in members
+            ]
+            title = f"{name}, version {version}, labels {labels[:8]}: {len(members)} runs"
+            tables[title] = pd.concat(frames, ignore_index=True)
+    return tables
+
+
+def _readable_runs() -> tuple[list[Run], list[str]]:
+    runs, damaged = [], []
+    folder = runs_folder()
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    for name in sorted((name for name in names if RUN_ID.fullmatch(name)), reverse=True):
+        try:
+            run = load_run(name)
+            _ = run.scores
+            runs.append(run)
+        except InputError as error:
+            damaged.append(str(error))
+    return runs, damaged
+
+
+def _row(run: Run, metrics: list[str]) -> dict[str, Any]:
+    record, k = run.record, run.record.search.ks[-1]
+    at_k = means(run.scores[run.scores["k"] == k])
+    figures: dict[str, Any] = {} if at_k.empty else dict(at_k.iloc[0])
+    report = run.folder / "report" / FRONT_PAGE
+    threshold = record.search.threshold
+    return {
+        "run_id": run.run_id,
+        "href": f"runs/{run.run_id}/report/{FRONT_PAGE}" if report.is_file() else None,
+        "started": f"{record.started:%Y-%m-%d %H:%M:%S}",
+        "dataset": f"{record.dataset.name}, version {record.dataset.version}",
+        "model": f"{record.model.model} ({record.model.embedder})",
+        "chunking": record.chunking,
+        "threshold": MISSING if threshold is None else f"> {threshold:g}",
+        "k": k,
+        "n": int(figures.get("n", 0)),
+        "figures": [number(figures.get(metric)) for metric in metrics],
+    }
+
+
+def _links(pages: Iterable[NotebookPage], current: str | None) -> list[dict[str, Any]]:
+    front = {"title": "Report", "href": FRONT_PAGE, "current": current is None}
+    others = [
+        {"title": page.title, "href": f"{page.name}.html", "current": page.name == current} for page in pages
+    ]
+    return [{"title": "All runs", "href": f"../../../{OVERVIEW}", "current": False}, front, *others]
+
+
+def _html(output: Any) -> Markup:  # noqa: ANN401 - IPython's HTML has no types
+    """Take over what a view made; views escape every text that comes from data."""
+    return Markup(output.data)
