@@ -1,20 +1,200 @@
-"""Rankings and judgments with ids of any kind, joined once and scored by `evalkit.metrics`."""
+"""Rankings and judgments with ids of any kind, joined once and scored by `evalkit.metrics`.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+`score` and `score_run` take dictionaries, ranked lists and tables and import numpy alone, unless the input itself
+needs more; `score_rankings` scores the tables of a run of ours, where each K was asked for on its own.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evalkit import metrics
 from evalkit.errors import InputError
+from evalkit.ids import as_ids
+from evalkit.joining import JoinReport, hints, query_hints, refuse_other_type, refuse_unjoined
+from evalkit.judged import Judged, check_ks, column, column_or_none, prepare
 from evalkit.metrics import METRICS, Gain
+from evalkit.places import Places, Standing, Ties, in_blocks
+from evalkit.scores import Scores, TieBounds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["METRICS", "score_rankings"]
+    from evalkit.blocks import Block
+
+__all__ = [
+    "METRICS",
+    "Scores",
+    "TieBounds",
+    "prepare",
+    "score",
+    "score_blocks",
+    "score_rankings",
+    "score_run",
+]
 
 _CHUNK = ["document_id", "chunk_id"]
+
+
+def score(
+    run: Any,  # noqa: ANN401 - see score_run
+    judgments: Any,  # noqa: ANN401 - see judged.prepare
+    ks: Sequence[int] = (1, 3, 5, 10),
+    gain: Gain = "exponential",
+    ties: Ties = "given",
+) -> Scores:
+    """Score one run: `prepare` and `score_run` in one step, with their parameters and errors."""
+    return score_run(run, prepare(judgments, ks, gain), ties)
+
+
+def score_run(run: Any, judged: Judged, ties: Ties = "given") -> Scores:  # noqa: ANN401
+    """Score a run against prepared judgments.
+
+    Parameters
+    ----------
+    run
+        ``{query: {document: score}}``, ``{query: [document, ...]}`` with the best first, or a pandas DataFrame or
+        pyarrow Table with columns for query, document and score (or rank, when there is no score). The score
+        decides, higher is better; of equal scores the one given first stands first.
+    judged
+        From `prepare`.
+    ties
+        ``given``, or ``trec`` to break equal scores as trec_eval does: as float32, by descending id.
+
+    Returns
+    -------
+    Scores
+        For every query with a relevant document; one without a ranking scores 0 and is reported.
+
+    Raises
+    ------
+    InputError
+        A score that is no number, a document twice in one ranking, ids of another type than in the judgments, a
+        missing column, or hardly anything that joins.
+    """
+    if ties not in ("given", "trec"):
+        raise InputError(f"ties must be 'given' or 'trec', found {ties!r}")
+    if not isinstance(run, Mapping):
+        return score_blocks(_blocks(run), judged, ties)
+    from evalkit.mappings import in_lists, in_mappings
+
+    refuse_other_type("query", judged.numbers, run)
+    filled = next((ranking for ranking in run.values() if len(ranking)), ())
+    refuse_other_type("document", judged.documents.number, filled)
+    common = run, judged.numbers, judged.by_query, judged.documents, judged.core.ks
+    return _scores(judged, in_mappings(*common, ties) if isinstance(filled, Mapping) else in_lists(*common))
+
+
+def score_blocks(blocks: "Iterable[Block]", judged: Judged, ties: Ties = "given") -> Scores:
+    """Score rankings that come in blocks of whole queries; otherwise as `score_run`.
+
+    Parameters
+    ----------
+    blocks
+        As `evalkit.blocks` makes them.
+    judged, ties
+        As for `score_run`.
+
+    Returns
+    -------
+    Scores
+        As for `score_run`.
+    """
+    rest = iter(blocks)
+    opening = list(islice(rest, 1))
+    for block in opening:
+        refuse_other_type("query", judged.numbers, block.queries)
+        refuse_other_type("document", judged.documents.number, block.documents[:1].tolist())
+    return _scores(
+        judged, in_blocks(chain(opening, rest), judged.numbers, judged.documents, judged.core.ks, ties)
+    )
+
+
+def _blocks(table: Any) -> "Iterator[Block]":  # noqa: ANN401
+    from evalkit.blocks import slices, together
+
+    queries = as_ids(column(table, "query"), "queries of the rankings")
+    documents = as_ids(column(table, "document"), "documents of the rankings")
+    scores = column_or_none(table, "score")
+    if scores is None:
+        scores = -_numbers(column(table, "rank"))
+    return slices(together(queries, documents, _numbers(scores)))
+
+
+def _numbers(scores: Any) -> metrics.Floats:  # noqa: ANN401
+    try:
+        return np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            "the score or rank column holds values that are not numbers; convert it first"
+        ) from None
+
+
+def _scores(judged: Judged, standing: Standing) -> Scores:
+    places = standing.places
+    found = metrics.find(judged.core, places.query, places.document)
+    known = found >= 0
+    places = Places(*(part[known] for part in places))
+    grade = judged.core.grades[found[known]]
+    report = _report(judged, standing, places)
+    reachable = np.minimum(np.maximum(standing.depth, 0), [len(held) for held in judged.by_query])
+    rows = int(np.maximum(standing.depth, 0).sum())
+    refuse_unjoined(
+        report,
+        int(reachable.sum()),
+        rows,
+        lambda: hints("document", judged.documents.number.keys(), standing.sample()),
+    )
+    return Scores(
+        queries=tuple(judged.numbers),
+        ks=judged.core.ks,
+        metrics=metrics.score(judged.core, places.query, places.rank, grade),
+        report=report,
+        ties=_tie_bounds(judged, standing, places, grade),
+    )
+
+
+def _report(judged: Judged, standing: Standing, places: Places) -> JoinReport:
+    queries = tuple(judged.numbers)
+    known = set(judged.set_aside)
+    report = JoinReport(
+        queries=len(queries),
+        missing=tuple(queries[number] for number in np.flatnonzero(standing.depth < 0).tolist()),
+        set_aside=judged.set_aside,
+        unknown=tuple(query for query in standing.unscored if query not in known),
+        judgments=len(judged.core.keys),
+        retrieved=len(places.query),
+        never_retrieved=len(judged.documents.number) - len(np.unique(places.document)),
+        repeated=judged.repeated,
+    )
+    return replace(report, hints=query_hints(report)) if report.missing and report.unknown else report
+
+
+def _tie_bounds(
+    judged: Judged, standing: Standing, places: Places, grade: metrics.Ints
+) -> tuple[TieBounds, ...]:
+    relevant = grade >= 1
+    if not standing.crossing.any() and not (places.size[relevant] > 1).any():
+        return ()
+    query, _, _, first, size = (part[relevant] for part in places)
+    order = np.lexsort((-grade[relevant], first, query))
+    query, first, size, grade = query[order], first[order], size[order], grade[relevant][order]
+    opens = np.append(True, (query[1:] != query[:-1]) | (first[1:] != first[:-1]))[: len(query)]
+    before = np.arange(len(query)) - np.flatnonzero(opens)[np.cumsum(opens) - 1]
+    best = metrics.score(judged.core, query, first + before, grade)
+    worst = metrics.score(judged.core, query, first + size - 1 - before, grade)
+    return tuple(
+        TieBounds(
+            k=k,
+            crossing=int(standing.crossing[place]),
+            worst={name: float(part[:, place].mean()) for name, part in worst._asdict().items()},
+            best={name: float(part[:, place].mean()) for name, part in best._asdict().items()},
+        )
+        for place, k in enumerate(judged.core.ks)
+    )
 
 
 def score_rankings(
@@ -51,7 +231,7 @@ def score_rankings(
     """
     import pandas as pd
 
-    _check_ks(ks)
+    check_ks(ks)
     cases = pd.Index(judgments["case_id"].unique()).sort_values()
     faults = _judgment_faults(judgments) + _ranking_faults(rankings)
     if faults:
@@ -92,14 +272,6 @@ def _long_table(cases: "pd.Index[str]", tables: list["pd.DataFrame"]) -> "pd.Dat
     for table in tables:
         table.insert(0, "case_id", cases)
     return pd.concat(tables).sort_values(["case_id", "k"], kind="stable", ignore_index=True)
-
-
-def _check_ks(ks: Sequence[int]) -> None:
-    wrong = [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]
-    if wrong or not ks:
-        raise InputError(
-            f"cutoffs K must be whole numbers of at least 1, found {list(ks)}; give such as 1,3,5"
-        )
 
 
 def _judgment_faults(judgments: "pd.DataFrame") -> list[str]:

@@ -1,0 +1,196 @@
+"""Rankings in blocks of whole queries, so that a ranking of any size is read in bounded memory."""
+
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.ids import Ids, take, values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLOCK_ROWS = 1 << 16  # arrays of a block stay in the processor's cache
+_PARTITIONS = 64
+_PARTITION_ROWS = 1 << 20
+
+
+class Block(NamedTuple):
+    """Rankings of some queries, each whole.
+
+    Attributes
+    ----------
+    queries
+        Ids of the queries, length m.
+    bounds
+        int64, shape (m + 1,): query i has the rows ``bounds[i]:bounds[i + 1]``.
+    documents
+        Ids, shape (n,).
+    scores
+        float64, shape (n,), higher is better.
+    """
+
+    queries: list[Any]
+    bounds: NDArray[np.int64]
+    documents: Ids
+    scores: NDArray[np.float64]
+
+
+class Scattered(Exception):
+    """The rows of a query do not stand together."""
+
+
+def of_columns(queries: Ids, documents: Ids, scores: NDArray[np.float64]) -> Block:
+    """Make a block of columns in which the rows of a query stand together."""
+    starts = np.flatnonzero(_changes(queries)) + 1
+    bounds = np.concatenate(([0], starts, [len(queries)])) if len(queries) else np.zeros(1, np.int64)
+    return Block(values(take(queries, bounds[:-1])), bounds, documents, scores)
+
+
+def _changes(queries: Ids) -> NDArray[np.bool_]:
+    if isinstance(queries, np.ndarray):
+        return np.not_equal(queries[1:], queries[:-1])
+    import pyarrow.compute as pc
+
+    changes: NDArray[np.bool_] = pc.not_equal(queries[1:], queries[:-1]).to_numpy(zero_copy_only=False)
+    return changes
+
+
+def slices(block: Block) -> Iterator[Block]:
+    """Cut a block into smaller ones of about `BLOCK_ROWS` rows, each of whole queries."""
+    first = 0
+    while first < len(block.queries):
+        wanted = block.bounds[first] + BLOCK_ROWS
+        last = max(int(np.searchsorted(block.bounds, wanted, side="right")) - 1, first + 1)
+        low, high = block.bounds[first], block.bounds[last]
+        yield Block(
+            block.queries[first:last],
+            block.bounds[first : last + 1] - low,
+            block.documents[low:high],
+            block.scores[low:high],
+        )
+        first = last
+
+
+def together(queries: Ids, documents: Ids, scores: NDArray[np.float64]) -> Block:
+    """Make a block of columns in any order; rows of a query keep their order."""
+    block = of_columns(queries, documents, scores)
+    if len(set(block.queries)) == len(block.queries):
+        return block
+    numbers: dict[Any, int] = {}
+    runs = np.array([numbers.setdefault(query, len(numbers)) for query in block.queries])
+    order = np.argsort(np.repeat(runs, np.diff(block.bounds)), kind="stable")
+    return of_columns(take(queries, order), take(documents, order), scores[order])
+
+
+def whole_queries(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
+    """Regroup batches so that each query is whole.
+
+    Parameters
+    ----------
+    batches
+        Columns ``query_id``, ``document_id`` (text) and ``score`` (float64), rows of a query together.
+
+    Yields
+    ------
+    Block
+        In the order of the batches.
+
+    Raises
+    ------
+    Scattered
+        A query comes again after another one; `gathered` reads such a ranking.
+    """
+    closed: set[str] = set()
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        starts = np.flatnonzero(_changes(batch.column(0))) + 1
+        opened = batch.column(0)[0].as_py()
+        if pending and pending[-1].column(0)[0].as_py() != opened:
+            yield _closing(pending, closed)
+            pending = []
+        if len(starts):
+            yield _closing([*pending, batch.slice(0, starts[-1])], closed)
+            pending = [batch.slice(starts[-1])]
+        else:
+            pending.append(batch)
+    if pending:
+        yield _closing(pending, closed)
+
+
+def _closing(batches: "list[pa.RecordBatch]", closed: set[str]) -> Block:
+    block = _block(batches)
+    before = len(closed)
+    closed.update(block.queries)
+    if len(closed) != before + len(block.queries):
+        raise Scattered
+    return block
+
+
+def _block(batches: "list[pa.RecordBatch]") -> Block:
+    import pyarrow as pa
+
+    queries, documents, scores = pa.Table.from_batches(batches).columns
+    return of_columns(queries.combine_chunks(), documents.combine_chunks(), scores.to_numpy())
+
+
+def gathered(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
+    """Regroup batches in which the rows of a query are scattered, by way of temporary files.
+
+    Parameters
+    ----------
+    batches
+        As for `whole_queries`, rows in any order.
+
+    Yields
+    ------
+    Block
+        Whole queries in no particular order; rows of a query keep their order.
+    """
+    import pyarrow as pa
+
+    with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
+        for part in _partitions(batches, Path(folder)):
+            with pa.memory_map(str(part)) as source, pa.ipc.open_stream(source) as stored:
+                queries, documents, scores = stored.read_all().columns
+            block = together(queries.combine_chunks(), documents.combine_chunks(), scores.to_numpy())
+            yield from slices(block)
+
+
+def _partitions(batches: "Iterable[pa.RecordBatch]", folder: Path) -> list[Path]:
+    """Write the rows of a query into one file out of many, the same for all its rows."""
+    import pyarrow as pa
+
+    writers: dict[int, pa.RecordBatchStreamWriter] = {}
+    waiting: list[pa.RecordBatch] = []
+    try:
+        for batch in batches:
+            waiting.append(batch)
+            if sum(part.num_rows for part in waiting) >= _PARTITION_ROWS:
+                _write_parts(waiting, writers, folder)
+                waiting = []
+        if waiting:
+            _write_parts(waiting, writers, folder)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return sorted(folder.iterdir())
+
+
+def _write_parts(waiting: "list[pa.RecordBatch]", writers: "dict[int, Any]", folder: Path) -> None:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(waiting)
+    coded = table.column(0).combine_chunks().dictionary_encode()
+    part_of = np.array([zlib.crc32(query.encode()) % _PARTITIONS for query in coded.dictionary.to_pylist()])
+    parts = part_of[coded.indices.to_numpy()]
+    for part in np.unique(parts).tolist():
+        if part not in writers:
+            writers[part] = pa.ipc.new_stream(str(folder / f"{part:02d}.arrows"), table.schema)
+        writers[part].write_table(table.take(np.flatnonzero(parts == part)))

@@ -1,0 +1,173 @@
+"""Ids as arrays, and the look-up of judged documents: only the few that may be judged are compared in full.
+
+Ids are text (pyarrow strings) or whole numbers (numpy int64). Every id gets a 64-bit fingerprint, computed for whole
+arrays at once. Different fingerprints mean different ids, so a table of the judged fingerprints rules out nearly
+every unjudged document; what is left is compared id by id.
+"""
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalkit.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Ids = Any  # a pyarrow array of strings or a numpy array of int64
+
+_SPREAD = np.uint64(
+    0x9E3779B97F4A7C15
+)  # 2**64 / golden ratio: spreads neighbouring numbers over the upper bits
+_SPREAD_LENGTH = np.uint64(0xD6E8FEB86659FD93)
+
+
+def as_ids(column: Any, name: str) -> Ids:  # noqa: ANN401 - a pandas or pyarrow column, or a list
+    """Turn a column into ids.
+
+    Parameters
+    ----------
+    column
+        A pandas Series, a pyarrow array or a sequence: text of any dtype, whole numbers, or UUIDs (taken as text).
+    name
+        What the column is called in an error.
+
+    Returns
+    -------
+    pyarrow.Array or NDArray[np.int64]
+        Shape (n,), without gaps.
+
+    Raises
+    ------
+    InputError
+        A gap, or ids of another or of mixed types.
+    """
+    import pyarrow as pa
+
+    try:
+        array = pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        array = _uuids(column, name)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ExtensionArray):
+        array = _uuids(column, name)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.null_count:
+        gap = array.is_null().to_pylist().index(True)
+        raise InputError(f"{name}: row {gap} has no id; every row needs one")
+    if pa.types.is_integer(array.type):
+        return array.to_numpy().astype(np.int64)
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or not len(array)):
+        raise InputError(
+            f"{name}: ids must be text, whole numbers or UUIDs, found {array.type} such as {array[0].as_py()!r}; "
+            "convert them to text, in the same way on both sides"
+        )
+    return array
+
+
+def _uuids(column: Any, name: str) -> "pa.Array":  # noqa: ANN401
+    import pyarrow as pa
+
+    listed = list(column)
+    strange = next((value for value in listed if not isinstance(value, UUID)), None)
+    if strange is not None:
+        raise InputError(
+            f"{name}: ids must all be text, all whole numbers or all UUIDs, found {strange!r} among others"
+        )
+    return pa.array(list(map(str, listed)), pa.string())
+
+
+def fingerprints(ids: Ids) -> NDArray[np.uint64]:
+    """Map ids to 64-bit numbers: equal ids get equal numbers, different ids seldom do.
+
+    Parameters
+    ----------
+    ids
+        Shape (n,), text or whole numbers.
+
+    Returns
+    -------
+    NDArray[np.uint64]
+        Shape (n,). Text is judged by its last 8 bytes and its length.
+    """
+    if isinstance(ids, np.ndarray):
+        return ids.view(np.uint64) * _SPREAD
+    if not len(ids):
+        return np.zeros(0, np.uint64)
+    _, offsets, data = ids.buffers()
+    wide = offsets is not None and str(ids.type).startswith("large_")
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[ids.offset : ids.offset + len(ids) + 1]
+    first, last = int(ends[0]), int(ends[-1])
+    # Eight bytes in front, so that the word that ends with an id can be read for the first ids too.
+    padded = np.zeros(last - first + 8, np.uint8)
+    if last > first:
+        padded[8:] = np.frombuffer(data, np.uint8)[first:last]
+    words: NDArray[np.uint64] = np.ndarray(last - first + 1, "<u8", buffer=padded, strides=(1,))
+    length = np.diff(ends).astype(np.uint64)
+    tail = words[ends[1:] - first]
+    tail >>= np.uint64(8) * (np.uint64(8) - np.minimum(length, np.uint64(8)))
+    spread: NDArray[np.uint64] = (tail ^ (length * _SPREAD_LENGTH)) * _SPREAD
+    return spread
+
+
+def take(ids: Ids, rows: NDArray[np.int64]) -> Ids:
+    """Pick ids by position."""
+    return ids[rows] if isinstance(ids, np.ndarray) else ids.take(rows)
+
+
+def values(ids: Ids) -> list[Any]:
+    """Give ids as Python objects."""
+    listed: list[Any] = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
+    return listed
+
+
+class DocumentIndex:
+    """The judged documents, numbered from 0.
+
+    Parameters
+    ----------
+    documents
+        Distinct ids, all text or all whole numbers when arrays of ids are to be looked up.
+    """
+
+    def __init__(self, documents: Sequence[Hashable]) -> None:
+        self.number = dict(zip(documents, range(len(documents)), strict=True))
+
+    def find(self, ids: Ids, prints: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Look ids up.
+
+        Parameters
+        ----------
+        ids
+            Shape (n,), of the same kind as the documents.
+        prints
+            Shape (n,), their `fingerprints`.
+
+        Returns
+        -------
+        tuple of NDArray[np.int64]
+            Positions in ``ids`` of the judged documents, ascending, and their numbers.
+        """
+        rows = np.flatnonzero(self._table[prints >> self._shift])
+        found = [self.number.get(document, -1) for document in values(take(ids, rows))]
+        numbers = np.array(found, np.int64)
+        return rows[numbers >= 0], numbers[numbers >= 0]
+
+    @cached_property
+    def _shift(self) -> np.uint64:
+        bits = int(np.clip(len(self.number).bit_length() + 6, 16, 22))
+        return np.uint64(64 - bits)
+
+    @cached_property
+    def _table(self) -> NDArray[np.bool_]:
+        table = np.zeros(1 << (64 - int(self._shift)), np.bool_)
+        table[fingerprints(as_ids(list(self.number), "judged documents")) >> self._shift] = True
+        return table

@@ -1,0 +1,194 @@
+"""Judgments with ids of any kind, made ready once for scoring many runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+
+from evalkit import metrics
+from evalkit.errors import InputError
+from evalkit.ids import DocumentIndex, as_ids, values
+from evalkit.metrics import Gain
+
+MAX_GRADE = 100  # a larger number is some other column; as an exponential gain it would also overflow
+
+# What other tools call the columns, ours first.
+COLUMNS = {
+    "query": ("query_id", "case_id", "query-id", "qid", "q_id", "query"),
+    "document": ("document_id", "doc_id", "corpus-id", "docid", "docno", "document"),
+    "grade": ("grade", "relevance", "rel", "label", "score"),
+    "score": ("score", "sim"),
+    "rank": ("rank",),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Judgments made ready by `prepare`.
+
+    Attributes
+    ----------
+    numbers
+        Number of each scored query: one with a relevant document, in the order given.
+    by_query
+        Document to grade, by the number of the query.
+    documents
+        The judged documents of scored queries.
+    set_aside
+        Queries without a relevant document.
+    repeated
+        Judgments of a document that its query had already judged.
+    core
+        The same as arrays.
+    """
+
+    numbers: dict[Any, int]
+    by_query: list[Mapping[Any, int]]
+    documents: DocumentIndex
+    set_aside: tuple[Any, ...]
+    repeated: int
+    core: metrics.Judgments
+
+
+def prepare(judgments: Any, ks: Sequence[int], gain: Gain = "exponential") -> Judged:  # noqa: ANN401
+    """Make judgments ready for scoring.
+
+    Parameters
+    ----------
+    judgments
+        ``{query: {document: grade}}``, or a pandas DataFrame or pyarrow Table with a column each for query,
+        document and grade (``query_id, document_id, grade`` and the usual other names). Grades are whole numbers of
+        at most 100; 1 or more is relevant.
+    ks
+        Cutoffs K.
+    gain
+        ``exponential`` or ``linear``.
+
+    Returns
+    -------
+    Judged
+        For `evalkit.scoring.score_run`.
+
+    Raises
+    ------
+    InputError
+        K below 1, no judgments, a grade that is not a whole number of at most 100, a missing column, or ids of
+        mixed types.
+    """
+    check_ks(ks)
+    if gain not in ("exponential", "linear"):
+        raise InputError(f"gain must be 'exponential' or 'linear', found {gain!r}")
+    repeated = 0
+    if not isinstance(judgments, Mapping):
+        judgments, repeated = _from_columns(judgments)
+    counts = np.fromiter(map(len, judgments.values()), np.int64, len(judgments))
+    grades = _grades(judgments, int(counts.sum()))
+    relevant = np.bincount(np.repeat(np.arange(len(counts)), counts)[grades >= 1], minlength=len(counts)) > 0
+    if not relevant.any():
+        raise InputError(f"no query has a relevant document (grade 1 or more) among {len(grades)} judgments")
+    queries = [query for query, kept in zip(judgments, relevant.tolist(), strict=True) if kept]
+    set_aside = tuple(query for query, kept in zip(judgments, relevant.tolist(), strict=True) if not kept)
+    by_query = [judgments[query] for query in queries]
+    documents = DocumentIndex(tuple(dict.fromkeys(chain.from_iterable(by_query))))
+    kept_counts = counts[relevant]
+    core = metrics.prepare(
+        np.repeat(np.arange(len(queries)), kept_counts),
+        np.fromiter(
+            map(documents.number.__getitem__, chain.from_iterable(by_query)), np.int64, int(kept_counts.sum())
+        ),
+        grades[np.repeat(relevant, counts)],
+        n_queries=len(queries),
+        ks=ks,
+        gain=gain,
+    )
+    numbers = dict(zip(queries, range(len(queries)), strict=True))
+    return Judged(numbers, by_query, documents, set_aside, repeated, core)
+
+
+def check_ks(ks: Sequence[int]) -> None:
+    """Raise InputError unless every K is a whole number of at least 1, and there is one."""
+    wrong = [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]
+    if wrong or not len(ks):
+        raise InputError(
+            f"cutoffs K must be whole numbers of at least 1, found {list(ks)}; give such as 1,3,5"
+        )
+
+
+def column(table: Any, meaning: str) -> Any:  # noqa: ANN401 - pandas or pyarrow
+    """Take the column of a table that has one of the usual names.
+
+    Parameters
+    ----------
+    table
+        pandas DataFrame or pyarrow Table.
+    meaning
+        A key of `COLUMNS`.
+
+    Returns
+    -------
+    Series or ChunkedArray
+        The column.
+
+    Raises
+    ------
+    InputError
+        No such column; the text names those found.
+    """
+    found = column_or_none(table, meaning)
+    if found is None:
+        names = list(getattr(table, "column_names", None) or table.columns)
+        raise InputError(
+            f"no column for the {meaning}: expected one of {', '.join(COLUMNS[meaning])}, found {names}"
+        )
+    return found
+
+
+def column_or_none(table: Any, meaning: str) -> Any:  # noqa: ANN401
+    """Take a column as `column` does, or None when the table has none."""
+    names = getattr(table, "column_names", None) or table.columns
+    name = next((name for name in COLUMNS[meaning] if name in names), None)
+    return None if name is None else table[name]
+
+
+def _from_columns(table: Any) -> tuple[dict[Any, dict[Any, int]], int]:  # noqa: ANN401
+    queries = values(as_ids(column(table, "query"), "queries of the judgments"))
+    documents = values(as_ids(column(table, "document"), "documents of the judgments"))
+    grades = column(table, "grade")
+    listed = grades.to_pylist() if hasattr(grades, "to_pylist") else grades.tolist()
+    nested: dict[Any, dict[Any, int]] = {}
+    for query, document, grade in zip(queries, documents, listed, strict=True):
+        held = nested.setdefault(query, {})
+        held[document] = grade if document not in held else _higher(grade, held[document])
+    return nested, len(queries) - sum(map(len, nested.values()))
+
+
+def _grades(judgments: Mapping[Any, Mapping[Any, int]], n: int) -> metrics.Ints:
+    try:
+        listed = chain.from_iterable(map(methodcaller("values"), judgments.values()))
+        grades = np.fromiter(listed, np.float64, n)
+        wrong = ~((grades == np.rint(grades)) & (grades >= -1e9) & (grades <= MAX_GRADE))
+    except (TypeError, ValueError, OverflowError):
+        wrong = np.ones(n, np.bool_)
+    if wrong.any():
+        for query, held in judgments.items():
+            for document, grade in held.items():
+                if not _is_grade(grade):
+                    raise InputError(
+                        f"query {query!r}: grade {grade!r} of document {document!r}; a grade is a whole number of at "
+                        f"most {MAX_GRADE}"
+                    )
+    return grades.astype(np.int64)
+
+
+def _higher(one: Any, other: Any) -> Any:  # noqa: ANN401 - a grade that is none wins, to be reported
+    return one if not _is_grade(one) or (_is_grade(other) and one >= other) else other
+
+
+def _is_grade(grade: object) -> bool:
+    try:
+        return -1e9 <= float(grade) <= MAX_GRADE and float(grade) == int(grade)  # type: ignore[arg-type, call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return False
