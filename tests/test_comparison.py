@@ -20,7 +20,7 @@ BASELINE = {
     "swapped": [2, 7],
     "lower": [1],
     "higher": [3],
-    "none": [None],
+    "no": [None],
 }
 CANDIDATE = {
     "kept": [1],
@@ -29,7 +29,7 @@ CANDIDATE = {
     "swapped": [8, 2],
     "lower": [2],
     "higher": [1],
-    "none": [None],
+    "no": [None],
 }
 
 
