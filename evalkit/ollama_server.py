@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -92,18 +92,22 @@ class OllamaServer:
         refuse_key_over_plain_http(self.url, API_KEY)
         self.last_status = 0
         self._timeout, self._deadline, self._counts = timeout, deadline, counts
-        self._hooks = time_limits(timeout, deadline)
-        self._hooks["response"].append(self._note_status)
-        # A proxy that the environment names is not asked for this machine's own server.
-        self._trust_env = not is_loopback(urlsplit(self.url).hostname or "")
-        self._client = ollama.Client(
-            self.url, event_hooks=self._hooks, trust_env=self._trust_env, follow_redirects=False
-        )
+        hooks = time_limits(timeout, deadline)
+        hooks["response"].append(self._note_status)
+        # A proxy that the environment names is not asked for this machine's own server, and loading certificates
+        # takes longer than a request over plain http, which has none to check.
+        self._options: dict[str, Any] = {
+            "event_hooks": hooks,
+            "trust_env": not is_loopback(urlsplit(self.url).hostname or ""),
+            "verify": self.url.startswith("https:"),
+            "follow_redirects": False,
+        }
+        self._client = ollama.Client(self.url, **self._options)
 
     def version(self) -> str:
         """Ask for the version of the server; Ollama's client has no call for it."""
         headers = {"Authorization": f"Bearer {os.environ[API_KEY]}"} if os.environ.get(API_KEY) else {}
-        with httpx.Client(event_hooks=self._hooks, trust_env=self._trust_env, headers=headers) as client:
+        with httpx.Client(headers=headers, **self._options) as client:
             return self._call(
                 "asking Ollama for its version",
                 lambda: str(client.get(f"{self.url}/api/version").json()["version"]),
@@ -147,7 +151,7 @@ class OllamaServer:
             except Refused as refused:
                 if refused.code in final:
                     raise
-                raise self._translated(refused) from None
+                raise self._translated(what, refused) from None
             except httpx.TimeoutException:
                 step = "see what the server is doing (`ollama ps`), or raise `embed_timeout`"
                 raise Transient(f"no whole answer from {self.url} in {self._timeout:g} s", step) from None
@@ -165,21 +169,21 @@ class OllamaServer:
 
         return retry(attempt, what, self._deadline, self._counts, prefix="ollama_")
 
-    def _translated(self, refused: Refused) -> Exception:
+    def _translated(self, what: str, refused: Refused) -> Exception:
         text = f"{self.url} answered {refused}"
         if refused.code in TRANSIENT:
             return Transient(
                 text, "look into the server's log; it may be busy or short of memory", refused.retry_after
             )
         if refused.code in (401, 403):
-            return InfrastructureError(f"{text}; set {API_KEY} to a key that this server takes")
+            return InfrastructureError(f"{what}: {text}; set {API_KEY} to a key that this server takes")
         if 300 <= refused.code < 400:
             return InfrastructureError(
-                f"{text}, a redirect to {refused.location!r}; set OLLAMA_HOST to the final address"
+                f"{what}: {text}, a redirect to {refused.location!r}; set OLLAMA_HOST to the final address"
             )
         if refused.code == 404:
-            return InfrastructureError(f"{text}; is OLLAMA_HOST the address of an Ollama server?")
-        return InfrastructureError(f"{text}; look into the server's log")
+            return InfrastructureError(f"{what}: {text}; is OLLAMA_HOST the address of an Ollama server?")
+        return InfrastructureError(f"{what}: {text}; look into the server's log")
 
     def _start_it(self) -> str:
         step = "start it with `ollama serve`, or set OLLAMA_HOST to where it runs"

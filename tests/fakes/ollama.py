@@ -96,7 +96,7 @@ class FakeOllama(FakeServer):
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         self.embedded += texts
         name = body["model"] if ":" in body["model"] else f"{body['model']}:latest"
-        if name not in self.digests:
+        if name.lower() not in {one.lower() for one in self.digests}:
             return Reply({"error": f'model "{name}" not found, try pulling it first'}, 404)
         if self.context_words is not None and any(len(text.split()) > self.context_words for text in texts):
             if body.get("truncate", True):
