@@ -98,7 +98,7 @@ class Connection:
     @property
     def counts(self) -> dict[str, int]:
         """Count requests, and the retries among them."""
-        return {"store_requests": self._counts["requests"], "store_retries": self._counts["retries"]}
+        return {name: self._counts[name] for name in ("store_requests", "store_retries")}
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
         """Make one request.
@@ -125,7 +125,7 @@ class Connection:
 
         counts: Counter[str] = Counter()
         try:
-            return retry(mapped, f"Qdrant: {what}", self._deadline, counts)
+            return retry(mapped, f"Qdrant: {what}", self._deadline, counts, prefix="store_")
         finally:
             with self._counting:
                 self._counts.update(counts)

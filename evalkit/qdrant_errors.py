@@ -59,14 +59,15 @@ def status_errors(
                 "look into the server's log",
                 retry_after(response.headers),
             )
-        if "json" not in response.headers.get("content-type", ""):
-            raise InfrastructureError(
-                f"{url} answered {status} with content of type {response.headers.get('content-type')!r}, not JSON: "
-                "something answered that is not Qdrant, such as a proxy or a sign-in page; check QDRANT_URL "
-                "and the proxy settings (HTTP_PROXY, NO_PROXY)"
-            )
-        if status in (401, 403):
+        kind = response.headers.get("content-type", "")
+        if status in (401, 403) and "html" not in kind:
             raise _refused_key(url, str(status))
+        if ("json" not in kind and status < 400) or "html" in kind or (status == 404 and "json" not in kind):
+            raise InfrastructureError(
+                f"{url} answered {status} with content of type {kind!r}, not JSON: something answered that is not "
+                "Qdrant, such as a proxy or a sign-in page; check QDRANT_URL and the proxy settings (HTTP_PROXY, "
+                "NO_PROXY)"
+            )
         if status == 409:
             raise Conflict(f"{url}: {_message(response)}")
         if 400 <= status < 500:
