@@ -27,7 +27,7 @@ _COLUMNS = [
 _HEAD = """\
 # {n} passages to judge for {dataset}, those that most runs returned first.
 # Fill in each grade: 2 answers the question, 1 supports an answer, 0 neither. Delete what you leave open.
-# Then: evalkit labels pool --dataset {dataset} --merge <this file>
+# Then: evalkit labels merge {dataset} <this file>
 """
 
 
