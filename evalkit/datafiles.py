@@ -20,18 +20,28 @@ from yaml.constructor import ConstructorError
 from evalkit.errors import InputError
 
 MAX_FAULTS_SHOWN = 1000
-MAX_YAML_NODES = 20_000_000
+MAX_YAML_VALUES = 10_000_000
 Record = TypeVar("Record", bound=BaseModel)
-
-_repr = reprlib.Repr()
-_repr.maxstring = _repr.maxother = 80
-_repr.maxlevel = 2
 
 
 class Mapping(dict[str, Any]):
     """A mapping of a YAML file that knows its line."""
 
     line = 0
+
+
+class _Shortener(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 80
+        self.maxlevel = 2
+
+    repr_Mapping = reprlib.Repr.repr_dict
+
+
+def shown(value: object) -> str:
+    """Show a value of any size in a few words."""
+    return _Shortener().repr(value)
 
 
 def refuse(what: str, faults: Sequence[str]) -> NoReturn:
@@ -49,10 +59,12 @@ def refuse(what: str, faults: Sequence[str]) -> NoReturn:
     InputError
         Always. Over 1000 faults the rest is counted, not shown.
     """
-    shown = "".join(f"\n- {fault}" for fault in faults[:MAX_FAULTS_SHOWN])
+    listed = "".join(f"\n- {fault}" for fault in faults[:MAX_FAULTS_SHOWN])
     rest = len(faults) - MAX_FAULTS_SHOWN
     more = f"\n… and {rest} more" if rest > 0 else ""
-    raise InputError(f"{what}: {len(faults)} fault{'s' if len(faults) > 1 else ''}{shown}{more}")
+    text = f"{what}: {len(faults)} fault{'s' if len(faults) > 1 else ''}{listed}{more}"
+    # Half a surrogate pair in a name of the input could not be printed.
+    raise InputError(text.encode(errors="backslashreplace").decode())
 
 
 def checked(model: type[Record], value: object, place: str, faults: list[str]) -> Record | None:
@@ -77,7 +89,7 @@ def _words(fault: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     message = (
         fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("a valid tuple", "a list")
     )
-    return f"{path or 'entry'}: {message}, found {_repr.repr(fault['input'])}"
+    return f"{path or 'entry'}: {message}, found {shown(fault['input'])}"
 
 
 def _field_names(model: type[BaseModel]) -> list[str]:
@@ -139,7 +151,8 @@ def matching(folder: Path, pattern: str, place: str, faults: list[str]) -> list[
         return []
     if not names:
         faults.append(f"{place}: {pattern!r} matches no file in {folder}")
-    return names
+    faults += [f"{place}: rename the file {name!a}" for name in names if not name.isprintable()]
+    return [name for name in names if name.isprintable()]
 
 
 def read_text(folder: Path, name: str, place: str, faults: list[str]) -> str | None:
@@ -176,7 +189,12 @@ def read_json_lines(
     path = inside(folder, name, place, faults)
     if path is None:
         return
-    with path.open("rb") as stream:
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        faults.append(f"{place}: {name!r} cannot be read: {error.strerror}")
+        return
+    with stream:
         for number, raw in enumerate(stream, start=1):
             if not raw.strip():
                 continue
@@ -188,7 +206,7 @@ def read_json_lines(
 
 def _json(raw: bytes, line: str, faults: list[str]) -> object:
     try:
-        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _JSON.decode(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         faults.append(f"{line}: {_not_utf8(error)}")
     except json.JSONDecodeError as error:
@@ -198,7 +216,7 @@ def _json(raw: bytes, line: str, faults: list[str]) -> object:
     else:
         if isinstance(value, dict):
             return value
-        faults.append(f"{line}: wanted one JSON object, found {_repr.repr(value)}")
+        faults.append(f"{line}: wanted one JSON object, found {shown(value)}")
     return None
 
 
@@ -213,6 +231,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:
@@ -262,7 +283,7 @@ def parse_yaml(text: str, name: str, faults: list[str], first_line: int = 1) -> 
         File, for faults.
     faults
         Gets syntax faults, fields that stand twice, tags other than plain ones, and aliases that refer to
-        themselves or multiply beyond twenty million values.
+        themselves or multiply beyond ten million values.
     first_line
         Line of the file on which the text begins.
     """
@@ -296,9 +317,7 @@ def _expanded_size(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
     if isinstance(node, yaml.MappingNode):
         children = [child for pair in node.value for child in pair]
     size = 1 + sum(_expanded_size(child, known) for child in children)
-    if size > MAX_YAML_NODES:
-        raise ConstructorError(
-            None, None, "aliases multiply beyond reason; write the values out", node.start_mark
-        )
+    if size > MAX_YAML_VALUES:
+        raise ConstructorError(None, None, "too many values, aliases written out", node.start_mark)
     known[node] = size
     return size

@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import Field
 
 from evalkit import paths
-from evalkit.datafiles import Mapping, checked, matching, parse_yaml, read_json_lines, read_text, refuse
+from evalkit.datafiles import (
+    Mapping,
+    checked,
+    matching,
+    parse_yaml,
+    read_json_lines,
+    read_text,
+    refuse,
+    shown,
+)
 from evalkit.fields import LISTED, Allowed, Id, Lines, Record, Split, Text, WholeNumber
 
 DESCRIPTION = "dataset.yaml"
@@ -253,8 +262,9 @@ def _documents(folder: Path, pattern: str, faults: list[str]) -> Iterator[Docume
     read = _json_documents if pattern.endswith(".jsonl") else _markdown_documents
     sources: dict[str, str] = {}
     for document in read(folder, pattern, place, faults):
-        first = sources.setdefault(document.document_id, document.source)
-        if first is document.source:
+        first = sources.get(document.document_id)
+        if first is None:
+            sources[document.document_id] = document.source
             yield document
         else:
             faults.append(
@@ -307,7 +317,8 @@ def _questions(
     cases: list[Case] = []
     unsupported: list[Unsupported] = []
     for answerable, place, value in read(folder, name, faults):
-        named = f"{place}: case {value['id']!r}" if isinstance(value, dict) and value.get("id") else place
+        name_given = value.get("id") if isinstance(value, dict) else None
+        named = place if name_given is None else f"{place}: case {shown(name_given)}"
         if answerable:
             cases += filter(None, [checked(Case, value, named, faults)])
         else:
@@ -323,18 +334,16 @@ def _json_questions(folder: Path, name: str, faults: list[str]) -> Iterator[tupl
         if isinstance(answerable, bool):
             yield answerable, place, value
         else:
-            faults.append(f"{place}: answerable: wanted true or false, found {answerable!r}")
+            faults.append(f"{place}: answerable: wanted true or false, found {shown(answerable)}")
 
 
 def _yaml_questions(folder: Path, name: str, faults: list[str]) -> Iterator[tuple[bool, str, Any]]:
     text = read_text(folder, name, f"{DESCRIPTION}: cases", faults)
+    if text is None:
+        return
     known = len(faults)
-    content = None if text is None else parse_yaml(text, name, faults)
-    lists = (
-        checked(_CasesFile, content or {}, name, faults)
-        if text is not None and len(faults) == known
-        else None
-    )
+    content = parse_yaml(text, name, faults)
+    lists = checked(_CasesFile, content or {}, name, faults) if len(faults) == known else None
     if lists is None:
         return
     for answerable, values in ((True, lists.answerable), (False, lists.unsupported)):

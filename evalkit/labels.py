@@ -53,48 +53,6 @@ class Labels:
     notices: tuple[str, ...] = ()
 
 
-def resolve_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> Labels:
-    """Turn labels into judgments and places of facts, or refuse them.
-
-    Parameters
-    ----------
-    dataset
-        Data set with its labels.
-    chunks
-        All chunks of the data set's documents under one chunking version.
-
-    Returns
-    -------
-    Labels
-        Where two labels reach one chunk the higher grade holds. Positional labels count only under the data
-        set's own chunking version.
-
-    Raises
-    ------
-    InputError
-        Every fault of the labels at once.
-    """
-    labels, faults = guard(dataset, chunks)
-    if faults:
-        refuse(f"labels of data set {dataset.name!r}", faults)
-    return labels
-
-
-def guard(dataset: Dataset, chunks: Sequence[Chunk]) -> tuple[Labels, list[str]]:
-    """Resolve the labels that can be resolved and list the faults of the others; see `resolve_labels`."""
-    passages = Passages(dataset, chunks)
-    found = _Found()
-    faults = _repeats(dataset)
-    for case in dataset.cases:
-        faults += [f"{dataset.cases_file}: case {case.id!r}: {fault}" for fault in found.add(case, passages)]
-    if found.positional_only:
-        faults.append(
-            f"{dataset.cases_file}: positional labels hold for {dataset.chunking} only, not for {passages.version}; "
-            f"add evidence quotes to: {', '.join(found.positional_only)}"
-        )
-    return found.labels(passages.version), faults
-
-
 class Passages:
     """The chunks that labels can name, with the folded texts of documents and chunks that were asked for."""
 
@@ -112,6 +70,12 @@ class Passages:
             self._chunks[chunk.document_id].append(chunk)
         self._texts: dict[str, dict[str, str]] = {}
         self._bodies: dict[str, str] = {}
+
+    def eligible(self) -> Iterator[Chunk]:
+        """Give the eligible chunks in order."""
+        for document_id, chunks in self._chunks.items():
+            if document_id in self._documents and self._dataset.is_eligible(self._documents[document_id]):
+                yield from chunks
 
     def document_fault(self, document_id: str) -> str | None:
         """Say why a label cannot name this document; None if it can."""
@@ -186,6 +150,47 @@ class Passages:
             if self._dataset.is_eligible(document) and text in self.body(other)
         ]
         return close + (f"; it stands in {', '.join(map(repr, elsewhere[:5]))}" if elsewhere else "")
+
+
+def resolve_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> Labels:
+    """Turn labels into judgments and places of facts, or refuse them.
+
+    Parameters
+    ----------
+    dataset
+        Data set with its labels.
+    chunks
+        All chunks of the data set's documents under one chunking version.
+
+    Returns
+    -------
+    Labels
+        Where two labels reach one chunk the higher grade holds. Positional labels count only under the data
+        set's own chunking version.
+
+    Raises
+    ------
+    InputError
+        Every fault of the labels at once.
+    """
+    labels, faults = guard(dataset, Passages(dataset, chunks))
+    if faults:
+        refuse(f"labels of data set {dataset.name!r}", faults)
+    return labels
+
+
+def guard(dataset: Dataset, passages: Passages) -> tuple[Labels, list[str]]:
+    """Resolve the labels that can be resolved and list the faults of the others; see `resolve_labels`."""
+    found = _Found()
+    faults = _repeats(dataset)
+    for case in dataset.cases:
+        faults += [f"{dataset.cases_file}: case {case.id!r}: {fault}" for fault in found.add(case, passages)]
+    if found.positional_only:
+        faults.append(
+            f"{dataset.cases_file}: positional labels hold for {dataset.chunking} only, not for {passages.version}; "
+            f"add evidence quotes to: {', '.join(found.positional_only)}"
+        )
+    return found.labels(passages.version), faults
 
 
 def occurrences(body: str, text: str) -> int:

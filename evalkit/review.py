@@ -133,10 +133,11 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
         faults.append(str(error))
     if not chunks:
         refuse(what, faults)
-    labels, label_faults = guard(loaded, chunks)
+    passages = Passages(loaded, chunks)
+    labels, label_faults = guard(loaded, passages)
     faults += label_faults
     try:
-        review = _review(loaded, chunks, ())
+        review = _review(loaded, passages, ())
         faults += [_fault(change) for change in review.changes]
     except InputError as error:
         faults.append(str(error))
@@ -166,7 +167,8 @@ def check_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
     InputError
         The lock cannot be read: not made by ``evalkit labels accept``, or edited since.
     """
-    return _review(dataset, chunks, guard(dataset, chunks)[1])
+    passages = Passages(dataset, chunks)
+    return _review(dataset, passages, guard(dataset, passages)[1])
 
 
 def accept_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
@@ -191,13 +193,14 @@ def accept_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
     InfrastructureError
         The lock cannot be written.
     """
-    _, faults = guard(dataset, chunks)
-    if not Passages(dataset, chunks).own:
+    passages = Passages(dataset, chunks)
+    _, faults = guard(dataset, passages)
+    if not passages.own:
         faults.insert(0, f"labels are accepted under {dataset.chunking}, the data set's own chunking version")
     if faults:
         refuse(f"labels of data set {dataset.name!r} are not accepted", faults)
-    review = _review(dataset, chunks, ())
-    now = standings(dataset, Passages(dataset, chunks))
+    review = _review(dataset, passages, ())
+    now = standings(dataset, passages)
     write_lock(
         dataset.folder, [(key, standing.text) for key, standing in now.items() if standing.text is not None]
     )
@@ -250,12 +253,11 @@ def _texts(change: Change, indent: str) -> str:
     return "\n".join(indent + line for line in lines)
 
 
-def _review(dataset: Dataset, chunks: Sequence[Chunk], faults: Iterable[str]) -> LabelReview:
+def _review(dataset: Dataset, passages: Passages, faults: Iterable[str]) -> LabelReview:
     lock = read_lock(dataset.folder)
     reviewed = lock or {}
-    passages = Passages(dataset, chunks)
     now = standings(dataset, passages)
-    proposals = _Proposals(dataset, passages, chunks)
+    proposals = _Proposals(passages)
     changes = [
         proposals.add(Change(key, standing.cases, reviewed[key], standing.text))
         for key, standing in now.items()
@@ -288,15 +290,12 @@ def _review(dataset: Dataset, chunks: Sequence[Chunk], faults: Iterable[str]) ->
 class _Proposals:
     """Finds where a reviewed text may be now; the corpus is folded once, and only when something changed."""
 
-    def __init__(self, dataset: Dataset, passages: Passages, chunks: Sequence[Chunk]) -> None:
-        self._dataset = dataset
+    def __init__(self, passages: Passages) -> None:
         self._passages = passages
-        self._chunks = chunks
 
     @cached_property
     def _eligible(self) -> dict[tuple[str, str], str]:
-        chunks = filter(self._dataset.is_eligible, self._chunks)
-        return {(chunk.document_id, chunk.chunk_id): fold(chunk.text) for chunk in chunks}
+        return {(chunk.document_id, chunk.chunk_id): fold(chunk.text) for chunk in self._passages.eligible()}
 
     def add(self, change: Change) -> Change:
         """Add a proposal, if there is one that is nearer to the reviewed text than what stands there now."""

@@ -17,7 +17,7 @@ def words(count: int, start: int = 0, end: str = "") -> str:
     return " ".join(f"w{number}" for number in range(start, start + count)) + end
 
 
-def markdown(document_id: str, body: str, **fields: str) -> str:
+def markdown(document_id: str, body: str, /, **fields: str) -> str:
     """A document with front matter."""
     front = {"document_id": document_id, "title": f"Title of {document_id}", **RUNBOOK, **fields}
     return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}\n"
