@@ -7,6 +7,7 @@ was stored before a kill is there afterwards.
 """
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,11 +131,22 @@ class VectorCache:
     def _use(self) -> Iterator[sqlite3.Connection]:
         try:
             if self._connection is None:
-                self._connection = self._open()
+                self._connection = self._patiently_open()
             yield self._connection
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise self._unusable(getattr(error, "strerror", None) or str(error), error) from None
+
+    def _patiently_open(self) -> sqlite3.Connection:
+        # SQLite's own time-out does not hold while another process turns the new file into WAL mode.
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return self._open()
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            time.sleep(0.02)
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,13 +161,21 @@ class VectorCache:
         return connection
 
     def _unusable(self, reason: str, error: Exception | None = None) -> InfrastructureError:
-        code = getattr(error, "sqlite_errorcode", None)
+        code = _code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             step = "another process holds it; wait for it or end it, then start again"
         elif code == sqlite3.SQLITE_FULL:
             step = "free space on the disk; what was embedded so far is kept"
+        elif code == sqlite3.SQLITE_IOERR:
+            step = "the disk is full or failing; look at it, or set EVALKIT_OUTPUTS to another one"
         elif error is None or code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
             step = f"it is damaged or not ours; move {self.path.name} away, its vectors are computed again"
         else:
             step = "make the folder writable, or set EVALKIT_OUTPUTS to one that is"
         return InfrastructureError(f"vector cache {self.path}: {reason}; {step}")
+
+
+def _code(error: Exception | None) -> int | None:
+    """Give SQLite's primary result code, without what its extended codes add."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
