@@ -68,8 +68,8 @@ class Run:
         """The diagnostic ranking of every question, never scored."""
         return self._read("deep")
 
-    def _read(self, table: str) -> pd.DataFrame:
-        path = self.folder / f"{table}.parquet"
+    def _read(self, name: str) -> pd.DataFrame:
+        path = self.folder / f"{name}.parquet"
         try:
             table: pd.DataFrame = pq.read_table(path).to_pandas()
         except (OSError, pa.ArrowException) as error:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.chunking import Chunk
-from evalkit.dataset import Dataset
+from evalkit.dataset import Case, Dataset, Unsupported
 from evalkit.errors import InputError
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
@@ -23,6 +23,7 @@ _PAYLOAD = ("document_id", "chunk_id", "chunking_version", "document_type", "pub
 _RANKING = (
     "case_id rank document_id chunk_id chunking_version score document_type publication_state text".split()
 )
+_DEEP = [name for name in _RANKING if name not in ("document_type", "publication_state")]
 _KEY = ["document_id", "chunk_id"]
 
 
@@ -64,7 +65,7 @@ def ranking_table(case_ids: Sequence[str], rankings: Sequence[Sequence[Hit]]) ->
         "score": np.asarray([hit.score for hit in hits], dtype=np.float32).astype(np.float64),
     }
     for name in _PAYLOAD:
-        columns[name] = pd.array([hit.payload.get(name) for hit in hits], dtype="str")
+        columns[name] = _texts([hit.payload.get(name) for hit in hits])
     return pd.DataFrame(columns)[_RANKING]
 
 
@@ -84,7 +85,7 @@ def make_tables(
     dataset, chunks, labels
         What was asked and what is relevant, under one chunking version.
     rankings
-        Columns of `ranking_table` and ``k``; each K has a ranking of its own.
+        Columns of `ranking_table` and ``k``; each K has a ranking of its own. A ``grade`` is not looked at.
     deep
         Columns of `ranking_table`: one deeper ranking a question, for diagnosis.
     ks
@@ -111,10 +112,12 @@ def make_tables(
         questions=_questions(dataset, rankings, ks),
         facts=fact_table(rankings, deep, labels, ks),
         judgments=labels.judgments.sort_values(["case_id", *_KEY], ignore_index=True),
-        deep=_retained(_graded(dataset, labels, deep.assign(k=0)), retention)[_with_grade(_RANKING)].drop(
-            columns=["document_type", "publication_state"]
-        ),
+        deep=_retained(_graded(dataset, labels, deep.assign(k=0)), retention)[_with_grade(_DEEP)],
     )
+
+
+def _texts(values: Sequence[str | None]) -> "pd.Series[str]":
+    return pd.Series(list(values), dtype="str")
 
 
 def _with_grade(columns: Sequence[str]) -> list[str]:
@@ -141,7 +144,7 @@ def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], rankings: 
 def _graded(dataset: Dataset, labels: Labels, rankings: pd.DataFrame) -> pd.DataFrame:
     """Rankings with ``grade``: null for unsupported questions and, under partial judgments, unjudged chunks."""
     grades = labels.judgments[["case_id", *_KEY, "grade"]]
-    graded = rankings.merge(grades, on=["case_id", *_KEY], how="left")
+    graded = rankings.drop(columns="grade", errors="ignore").merge(grades, on=["case_id", *_KEY], how="left")
     graded["grade"] = graded["grade"].astype("Int64")
     if dataset.judgments == "complete":
         answerable = graded["case_id"].isin([case.id for case in dataset.cases])
@@ -152,9 +155,9 @@ def _graded(dataset: Dataset, labels: Labels, rankings: pd.DataFrame) -> pd.Data
 def _scores(dataset: Dataset, labels: Labels, rankings: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
     cases = pd.DataFrame(
         {
-            "case_id": pd.array([case.id for case in dataset.cases], dtype="str"),
-            "category": pd.array([case.category for case in dataset.cases], dtype="str"),
-            "split": pd.array([case.split for case in dataset.cases], dtype="str"),
+            "case_id": _texts([case.id for case in dataset.cases]),
+            "category": _texts([case.category for case in dataset.cases]),
+            "split": _texts([case.split for case in dataset.cases]),
         }
     )
     measures = [*METRICS, "coverage", "complete", *(PARTIAL if dataset.judgments == "partial" else ())]
@@ -175,13 +178,13 @@ def _scores(dataset: Dataset, labels: Labels, rankings: pd.DataFrame, ks: Sequen
 
 
 def _questions(dataset: Dataset, rankings: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
-    asked = [*dataset.cases, *dataset.unsupported]
+    asked: list[Case | Unsupported] = [*dataset.cases, *dataset.unsupported]
     questions = pd.DataFrame(
         {
-            "case_id": pd.array([question.id for question in asked], dtype="str"),
-            "question": pd.array([question.question for question in asked], dtype="str"),
-            "category": pd.array([question.category for question in asked], dtype="str"),
-            "split": pd.array([question.split for question in asked], dtype="str"),
+            "case_id": _texts([one.id for one in asked]),
+            "question": _texts([one.question for one in asked]),
+            "category": _texts([one.category for one in asked]),
+            "split": _texts([one.split for one in asked]),
             "answerable": [True] * len(dataset.cases) + [False] * len(dataset.unsupported),
         }
     ).merge(pd.DataFrame({"k": np.asarray(ks, dtype=np.int64)}), how="cross")
