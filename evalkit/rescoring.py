@@ -1,0 +1,194 @@
+"""Rankings that are there already, of a run or of any other retriever, made into a run of ours."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from evalkit.checks import compare_prefixes, ties_at_cutoff
+from evalkit.errors import InputError
+from evalkit.evaluation import Evaluation, dataset_record, new_run_id, search_filter, subject_counts
+from evalkit.provenance import code_record
+from evalkit.records import Checks, ModelRecord, RunRecord, SearchRecord, StoreRecord
+from evalkit.review import Labelled, load_labelled
+from evalkit.runs import Run
+from evalkit.settings import Retention
+from evalkit.tables import make_tables
+
+_PASSAGE = ["document_id", "chunk_id"]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Rankings and what is known of where they come from."""
+
+    rankings: pd.DataFrame
+    deep: pd.DataFrame
+    model: ModelRecord
+    store: StoreRecord
+    search: SearchRecord
+    checks: Checks
+    notice: str
+
+
+def score_run_again(run: Run, dataset: str | None = None, retention: Retention = "full") -> Evaluation:
+    """Score the rankings of a run with the labels as they are now.
+
+    Parameters
+    ----------
+    run
+        A finished run; its K and its rankings are taken as they are.
+    dataset
+        Name or folder of the data set; None takes the one that the run names.
+    retention
+        How much of the texts, which come from the corpus, the tables keep.
+
+    Returns
+    -------
+    Evaluation
+        With equal figures where corpus and labels are equal.
+
+    Raises
+    ------
+    InputError
+        Faulty data set or labels, or rankings with chunks or questions that the data set has no more.
+    """
+    started = datetime.now(UTC)
+    record = run.record
+    subject = load_labelled(dataset or str(record.parameters["dataset"]), record.chunking)
+    source = _Source(
+        run.rankings,
+        run.deep,
+        record.model,
+        record.store,
+        record.search,
+        record.checks,
+        f"rankings taken from run {run.run_id}; nothing was retrieved anew",
+    )
+    return _evaluation(subject, source, retention, started, {"rankings": run.run_id, "dataset": dataset})
+
+
+def score_rankings_file(
+    rankings: pd.DataFrame,
+    path: Path,
+    dataset: str,
+    ks: Sequence[int],
+    chunking: str | None = None,
+    retention: Retention = "full",
+) -> Evaluation:
+    """Score rankings that another retriever made.
+
+    Parameters
+    ----------
+    rankings
+        ``case_id, rank, document_id, chunk_id, score``, rank from 1: one ranking a question.
+    path
+        The file they were read from, for the record.
+    dataset, chunking
+        Whose questions and chunks these are.
+    ks
+        Cutoffs K in ascending order; the ranking at K is the first K of the one ranking.
+    retention
+        How much of the texts, which come from the corpus, the tables keep.
+
+    Returns
+    -------
+    Evaluation
+        A question without a ranking is a scored zero and named in a notice.
+
+    Raises
+    ------
+    InputError
+        Faulty data set or labels, a question or chunk that the data set does not have.
+    """
+    started = datetime.now(UTC)
+    subject = load_labelled(dataset, chunking)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    source = _Source(
+        pd.concat([rankings[rankings["rank"] <= k].assign(k=k) for k in ks], ignore_index=True),
+        rankings,
+        ModelRecord(
+            embedder="none", model=path.name, digest=f"sha256:{digest}", profile="none", dimension=0, batch=0
+        ),
+        StoreRecord(kind="file", version="", collection=path.name),
+        SearchRecord(
+            ks=tuple(ks),
+            threshold=None,
+            exact=False,
+            hnsw_ef=None,
+            depth=int(rankings["rank"].max()) if len(rankings) else 0,
+            filter=dict(search_filter(subject)),
+        ),
+        Checks(ties=ties_at_cutoff(rankings, ks, None)),
+        f"rankings read from {path.name}; which model and engine made them is not known here",
+    )
+    parameters = {"rankings": path.name, "dataset": dataset, "ks": list(ks), "chunking": chunking}
+    return _evaluation(subject, source, retention, started, parameters)
+
+
+def _evaluation(
+    subject: Labelled, source: _Source, retention: Retention, started: datetime, parameters: dict[str, object]
+) -> Evaluation:
+    asked = {one.id for one in (*subject.dataset.cases, *subject.dataset.unsupported)}
+    ranked = {*source.rankings["case_id"], *source.deep["case_id"]}
+    if unknown := sorted(ranked - asked):
+        raise InputError(
+            f"{len(unknown)} ranked questions are not in data set {subject.dataset.name}: {', '.join(unknown[:10])}; "
+            "check the ids, or take them out of the rankings"
+        )
+    notices = [*subject.labels.notices, source.notice]
+    if missing := sorted(asked - ranked):
+        notices.append(
+            f"{len(missing)} of {len(asked)} questions have no ranking and score zero: {', '.join(missing[:10])}"
+        )
+    ks = source.search.ks
+    tables = make_tables(
+        subject.dataset,
+        subject.chunks,
+        subject.labels,
+        _with_payload(source.rankings, subject),
+        _with_payload(source.deep, subject),
+        ks,
+        retention,
+    )
+    record = RunRecord(
+        run_id=new_run_id(started),
+        started=started,
+        finished=datetime.now(UTC),
+        dataset=dataset_record(subject.dataset),
+        chunking=subject.chunking,
+        model=source.model,
+        store=source.store,
+        search=source.search,
+        retention=retention,
+        code=code_record(),
+        parameters=parameters,
+        counts=subject_counts(subject),
+        timings={},
+        checks=source.checks.model_copy(update={"prefix": compare_prefixes(source.rankings, ks)}),
+        notices=tuple(notices),
+    )
+    return Evaluation(record=record, **vars(tables))
+
+
+def _with_payload(rankings: pd.DataFrame, subject: Labelled) -> pd.DataFrame:
+    """Rankings with texts and properties of their chunks; chunks that the corpus lacks keep empty ones."""
+    names = ["document_type", "publication_state", "text", "chunking_version"]
+    payloads = pd.DataFrame(
+        [
+            (
+                chunk.document_id,
+                chunk.chunk_id,
+                chunk.document_type,
+                chunk.publication_state,
+                chunk.text,
+                chunk.chunking_version,
+            )
+            for chunk in subject.chunks
+        ],
+        columns=[*_PASSAGE, *names],
+    )
+    return rankings.drop(columns=names, errors="ignore").merge(payloads, on=_PASSAGE, how="left")
