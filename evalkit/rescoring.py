@@ -58,7 +58,8 @@ def score_run_again(run: Run, dataset: str | None = None, retention: Retention =
     """
     started = datetime.now(UTC)
     record = run.record
-    subject = load_labelled(dataset or str(record.parameters["dataset"]), record.chunking)
+    name = dataset or str(record.parameters["dataset"])
+    subject = load_labelled(name, record.chunking)
     source = _Source(
         run.rankings,
         run.deep,
@@ -68,7 +69,9 @@ def score_run_again(run: Run, dataset: str | None = None, retention: Retention =
         record.checks,
         f"rankings taken from run {run.run_id}; nothing was retrieved anew",
     )
-    return _evaluation(subject, source, retention, started, {"rankings": run.run_id, "dataset": dataset})
+    return _evaluation(
+        subject, source, retention, started, {**record.parameters, "rankings": run.run_id, "dataset": name}
+    )
 
 
 def score_rankings_file(
@@ -125,7 +128,12 @@ def score_rankings_file(
         Checks(ties=ties_at_cutoff(rankings, ks, None)),
         f"rankings read from {path.name}; which model and engine made them is not known here",
     )
-    parameters = {"rankings": path.name, "dataset": dataset, "ks": list(ks), "chunking": chunking}
+    parameters: dict[str, object] = {
+        "rankings": path.name,
+        "dataset": dataset,
+        "ks": list(ks),
+        "chunking": chunking,
+    }
     return _evaluation(subject, source, retention, started, parameters)
 
 
