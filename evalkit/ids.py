@@ -163,7 +163,7 @@ class DocumentIndex:
 
     @cached_property
     def _shift(self) -> np.uint64:
-        bits = int(np.clip(len(self.number).bit_length() + 6, 16, 22))
+        bits = int(np.clip(len(self.number).bit_length() + 7, 16, 22))
         return np.uint64(64 - bits)
 
     @cached_property

@@ -37,6 +37,8 @@ class Judged:
         Document to grade, by the number of the query.
     documents
         The judged documents of scored queries.
+    counts
+        int64, shape (number of scored queries,): judged documents of each.
     set_aside
         Queries without a relevant document.
     repeated
@@ -48,6 +50,7 @@ class Judged:
     numbers: dict[Any, int]
     by_query: list[Mapping[Any, int]]
     documents: DocumentIndex
+    counts: metrics.Ints
     set_aside: tuple[Any, ...]
     repeated: int
     core: metrics.Judgments
@@ -105,7 +108,7 @@ def prepare(judgments: Any, ks: Sequence[int], gain: Gain = "exponential") -> Ju
         gain=gain,
     )
     numbers = dict(zip(queries, range(len(queries)), strict=True))
-    return Judged(numbers, by_query, documents, set_aside, repeated, core)
+    return Judged(numbers, by_query, documents, kept_counts, set_aside, repeated, core)
 
 
 def check_ks(ks: Sequence[int]) -> None:

@@ -63,23 +63,22 @@ def in_lists(
         A document twice in one ranking.
     """
     query: list[int] = []
-    document: list[int] = []
+    document: list[Any] = []
     rank: list[int] = []
     for name, ranking in run.items():
         distinct = set(ranking)
         if len(distinct) != len(ranking):
             refuse_repeated(name, next(one for place, one in enumerate(ranking) if one in ranking[:place]))
-        number = numbers.get(name, -1)
-        if number >= 0:
-            held = judged[number].keys() & distinct
+        number = numbers.get(name)
+        if number is not None and not distinct.isdisjoint(judged[number]):
+            held = distinct.intersection(judged[number])
             query += [number] * len(held)
-            document += map(documents.number.__getitem__, held)
+            document += held
             rank += map(ranking.index, held)
     ranks = np.array(rank, np.int64) + 1
-    places = Places(
-        np.array(query, np.int64), np.array(document, np.int64), ranks, ranks, np.ones_like(ranks)
-    )
-    return _standing(run, numbers, places, np.zeros(len(ks), np.int64))
+    found = _numbers_of(document, documents)
+    places = Places(np.array(query, np.int64), found, ranks, ranks, np.ones_like(ranks))
+    return _standing(run, _query_numbers(run, numbers), len(numbers), places, np.zeros(len(ks), np.int64))
 
 
 def in_mappings(
@@ -116,7 +115,7 @@ def in_mappings(
     if ties == "trec":
         scores = scores.astype(np.float32)
     order, equal_next = order_of(scores, bounds)
-    query = np.array([numbers.get(name, -1) for name in run], np.int64)
+    query = _query_numbers(run, numbers)
     owner, document, score = _held(run, query, judged)
     ordered = scores if order is None else scores[order]
     row = _first_not_above(ordered, bounds[owner], bounds[owner + 1], np.array(score, ordered.dtype))
@@ -124,9 +123,8 @@ def in_mappings(
     if (size > 1).any():
         row = row + _places_in_groups(run, order, bounds, ties, owner, document, first, size)
     before = bounds[owner] - 1
-    found = np.fromiter(map(documents.number.__getitem__, document), np.int64, len(document))
-    places = Places(query[owner], found, row - before, first - before, size)
-    return _standing(run, numbers, places, count_crossing(query, bounds, equal_next, ks))
+    places = Places(query[owner], _numbers_of(document, documents), row - before, first - before, size)
+    return _standing(run, query, len(numbers), places, count_crossing(query, bounds, equal_next, ks))
 
 
 def _scores(run: Mapping[Any, Mapping[Any, float]], bounds: Ints) -> NDArray[np.floating[Any]]:
@@ -206,15 +204,25 @@ def _places_in_groups(
     return offset
 
 
-def _standing(run: Mapping[Any, Any], numbers: Mapping[Any, int], places: Places, crossing: Ints) -> Standing:
-    depth = np.full(len(numbers), -1, np.int64)
-    unscored = []
-    for name, ranking in run.items():
-        number = numbers.get(name, -1)
-        if number >= 0:
-            depth[number] = len(ranking)
-        else:
-            unscored.append(name)
+def _query_numbers(run: Mapping[Any, Any], numbers: Mapping[Any, int]) -> Ints:
+    return np.fromiter((numbers.get(name, -1) for name in run), np.int64, len(run))
+
+
+def _numbers_of(document: list[Any], documents: DocumentIndex) -> Ints:
+    return np.fromiter(map(documents.number.__getitem__, document), np.int64, len(document))
+
+
+def _standing(
+    run: Mapping[Any, Any], query: Ints, n_queries: int, places: Places, crossing: Ints
+) -> Standing:
+    scored = query >= 0
+    depth = np.full(n_queries, -1, np.int64)
+    depth[query[scored]] = np.fromiter(map(len, run.values()), np.int64, len(run))[scored]
+    unscored = (
+        [name for name, kept in zip(run, scored.tolist(), strict=True) if not kept]
+        if not scored.all()
+        else []
+    )
 
     def sample() -> list[Any]:
         return list(islice(chain.from_iterable(run.values()), SAMPLE))

@@ -140,7 +140,7 @@ def _scores(judged: Judged, standing: Standing) -> Scores:
     places = Places(*(part[known] for part in places))
     grade = judged.core.grades[found[known]]
     report = _report(judged, standing, places)
-    reachable = np.minimum(np.maximum(standing.depth, 0), [len(held) for held in judged.by_query])
+    reachable = np.minimum(np.maximum(standing.depth, 0), judged.counts)
     rows = int(np.maximum(standing.depth, 0).sum())
     refuse_unjoined(
         report,
@@ -160,6 +160,7 @@ def _scores(judged: Judged, standing: Standing) -> Scores:
 def _report(judged: Judged, standing: Standing, places: Places) -> JoinReport:
     queries = tuple(judged.numbers)
     known = set(judged.set_aside)
+    n_documents = len(judged.documents.number)
     report = JoinReport(
         queries=len(queries),
         missing=tuple(queries[number] for number in np.flatnonzero(standing.depth < 0).tolist()),
@@ -167,7 +168,7 @@ def _report(judged: Judged, standing: Standing, places: Places) -> JoinReport:
         unknown=tuple(query for query in standing.unscored if query not in known),
         judgments=len(judged.core.keys),
         retrieved=len(places.query),
-        never_retrieved=len(judged.documents.number) - len(np.unique(places.document)),
+        never_retrieved=int(np.count_nonzero(np.bincount(places.document, minlength=n_documents) == 0)),
         repeated=judged.repeated,
     )
     return replace(report, hints=query_hints(report)) if report.missing and report.unknown else report
