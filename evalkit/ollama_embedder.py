@@ -51,7 +51,7 @@ class OllamaEmbedder:
         deadline: Deadline | None = None,
     ) -> None:
         self.batch_size = batch_size
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter(ollama_requests=0, ollama_retries=0)
         self._server = OllamaServer(timeout, deadline or Deadline(), self.counts)
         try:
             version = self._server.version()

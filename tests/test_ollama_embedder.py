@@ -1,5 +1,6 @@
 """The Ollama embedder against a fake server that speaks real HTTP and fails on demand."""
 
+import json
 import logging
 import re
 import socket
@@ -7,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from fakes import ollama as fake
 from fakes.http import cut, drip, hang, html, reset, slow, status, too_many, without
@@ -19,9 +21,12 @@ from evalkit.dataset import load_dataset
 from evalkit.embedders import dataset_prompts, embed_cached, open_embedder
 from evalkit.embedding import Prompt
 from evalkit.errors import InfrastructureError, InputError
+from evalkit.evaluation import evaluate
+from evalkit.indexing import index
 from evalkit.ollama_embedder import OllamaEmbedder
 from evalkit.ollama_server import OllamaServer, server_url
-from evalkit.settings import EmbeddingSettings
+from evalkit.runs import load_run, write_run
+from evalkit.settings import EmbeddingSettings, EvaluateSettings, IndexSettings
 from evalkit.transport import Deadline
 from evalkit.vectors import VectorCache
 
@@ -82,9 +87,33 @@ def test_a_data_set_is_embedded_and_a_second_run_embeds_nothing(server):
     with live(embed_batch=8) as embedder, VectorCache() as cache:
         second, embedded = embed_cached(embedder, cache, prompts)
         assert embedded == 0
-        assert embedder.counts == {"ollama_requests": 4}  # version, digest, canary, digest
+        assert embedder.counts == {
+            "ollama_requests": 4,
+            "ollama_retries": 0,
+        }  # version, digest, canary, digest
     assert np.array_equal(first, second)
     assert len(server.embedded) == before + 1  # the canary
+
+
+def test_a_whole_evaluation_gives_what_the_recorded_vectors_give(server, monkeypatch, example_runs, tmp_path):
+    expected = load_run(example_runs["worker-runbooks"])
+    outputs = tmp_path / "live"
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(outputs))
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    server.key = KEY
+    server.faults.add(status(503, path=EMBED, times=1), too_many("0", path=EMBED, times=1, after=1))
+    chosen = {"dataset": "worker-runbooks", "embedder": "ollama"}
+    index(IndexSettings.checked(**chosen))
+    run = write_run(evaluate(EvaluateSettings.checked(ks=(1, 3, 5, 10), **chosen)))
+    for table in ("rankings", "scores"):
+        pd.testing.assert_frame_equal(getattr(run, table), getattr(expected, table), rtol=1e-6)
+    record = json.loads((run.folder / "run.json").read_text())
+    assert record["model"]["server_version"] == "0.12.3"
+    assert record["model"]["notes"]["canary"].startswith("cosine 1.0000")
+    assert record["counts"]["ollama_retries"] == 0
+    files = [path for path in outputs.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
 def test_a_model_without_a_tag_is_the_latest(server):
