@@ -55,10 +55,23 @@ def closest_span(sought: str, text: str) -> Match | None:
     # A quote longer than the text has no stretch in it that could stand for it.
     if found is None or len(sought) > len(text):
         return None
-    start = text.rfind(" ", 0, found.dest_start + 1) + 1
-    end = text.find(" ", max(found.dest_end - 1, start))
-    span = text[start : end if end >= 0 else len(text)]
-    return Match(span, fuzz.ratio(sought, span))
+    words = text.split(" ")
+    first = text.count(" ", 0, found.dest_start + 1)
+    last = text.count(" ", 0, max(found.dest_end - 1, 0)) + 1
+    best = Match(" ".join(words[first:last]), fuzz.ratio(sought, " ".join(words[first:last])))
+    # The alignment is a stretch of as many characters: words at its ends may be missing or too many.
+    while True:
+        ends = [(first - 1, last), (first + 1, last), (first, last - 1), (first, last + 1)]
+        tried = [
+            (fuzz.ratio(sought, " ".join(words[start:end])), start, end)
+            for start, end in ends
+            if 0 <= start < end <= len(words)
+        ]
+        likeness, start, end = max(tried, default=(0.0, 0, 0))
+        if likeness <= best.likeness:
+            return best
+        first, last = start, end
+        best = Match(" ".join(words[first:last]), likeness)
 
 
 def closest_text(sought: str, texts: Sequence[str]) -> Match | None:

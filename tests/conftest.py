@@ -4,10 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Busy machines are slow at times: no deadline an example. No database: tests leave nothing behind.
+settings.register_profile("evalkit", deadline=None, database=None, print_blob=True)
+settings.load_profile("evalkit")
 
 ENVIRONMENT = (
     "QDRANT_URL",
     "QDRANT_API_KEY",
+    "QDRANT_PREFER_GRPC",
+    "QDRANT_GRPC_PORT",
+    "QDRANT_TIMEOUT",
     "OLLAMA_HOST",
     "OLLAMA_API_KEY",
     "EVALKIT_ALLOW_PLAIN_HTTP_HOSTS",
