@@ -1,5 +1,6 @@
 """A run in a few lines of text, for terminals and logs."""
 
+from evalkit.comparison import Comparison
 from evalkit.evaluation import means
 from evalkit.runs import Run
 
@@ -65,3 +66,33 @@ def _unsupported(run: Run, k: int) -> str:
     threshold = run.record.search.threshold
     rule = "anything returned, no threshold" if threshold is None else f"score > {threshold:g}"
     return f"unsupported questions accepted at K={k}: {asked['accepted'].sum()} of {len(asked)} ({rule})"
+
+
+def describe_comparison(comparison: Comparison) -> str:
+    """Give what differs between two runs, the mean differences, and the cases that changed.
+
+    Parameters
+    ----------
+    comparison
+        From `comparison.compare`.
+
+    Returns
+    -------
+    str
+        Differences are candidate - baseline with 95 % bootstrap intervals and p of the sign-flip test.
+    """
+    columns = ["metric", "k", "n", "baseline", "candidate", "difference", "low", "high", "p", "detectable"]
+    changed = comparison.cases[~comparison.cases["verdict"].isin(["same", "not compared"])]
+    differs = comparison.contract.differs
+    parts = [
+        f"baseline {comparison.baseline.run_id}, candidate {comparison.candidate.run_id}",
+        differs.to_string(index=False) if len(differs) else "no setting differs",
+        comparison.means[columns].to_string(index=False, float_format="{:.3f}".format, na_rep="-"),
+        f"cases that changed at K={comparison.k}: {len(changed)} of {len(comparison.cases)}",
+        *[
+            f"  {case_id}: {verdict}"
+            for case_id, verdict in zip(changed["case_id"], changed["verdict"], strict=True)
+        ],
+        *comparison.contract.notes,
+    ]
+    return "\n".join(parts)
