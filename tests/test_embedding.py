@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -208,9 +209,9 @@ def test_every_prompt_of_both_data_sets_is_recorded():
     assert identity.server_version is None
     assert not cache.path.exists()  # recorded vectors are not copied
 
-    table = pq.read_table(paths.embeddings_folder() / "embeddinggemma-300m.parquet").to_pydict()
+    table = pd.read_parquet(paths.embeddings_folder() / "embeddinggemma-300m.parquet")
     by_hash = dict(zip(table["prompt_sha256"], table["vector"], strict=True))
-    assert np.array_equal(vectors, np.asarray([by_hash[prompt.sha256] for prompt in prompts], np.float32))
+    assert np.array_equal(vectors, np.stack([by_hash[prompt.sha256] for prompt in prompts]))
 
 
 def test_canary_prompt_is_recorded():

@@ -117,6 +117,7 @@ def start(path, *numbers, before=""):
     return process
 
 
+@pytest.mark.slow
 def test_three_processes_at_once_on_a_new_file(tmp_path):
     path = tmp_path / "new" / "cache.sqlite"
     spans = [(0, 300), (100, 400), (0, 400)]
@@ -132,6 +133,7 @@ def test_three_processes_at_once_on_a_new_file(tmp_path):
     assert all(np.array_equal(found[key], rows(number)[0]) for number, key in enumerate(keys(*range(400))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [1, 5])
 def test_a_killed_process_leaves_whole_batches(tmp_path, batches):
     path = tmp_path / "cache.sqlite"
@@ -254,6 +256,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         cache.get(MODEL, keys(1))
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow(tmp_path):
     """A real limit of the system, in a process of its own."""
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"

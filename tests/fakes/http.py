@@ -222,7 +222,7 @@ class _Server(ThreadingHTTPServer):
         self.fake = fake
         super().__init__(address, _Handler)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    def handle_error(self, request: Any, client_address: Any) -> None:
         error = sys.exception()
         if error is not None and not isinstance(error, ConnectionError):
             self.fake.errors.append(error)
