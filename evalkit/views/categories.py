@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 from IPython.display import HTML
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from evalkit.errors import InputError
 from evalkit.evaluation import MEASURES
 from evalkit.runs import Run
-from evalkit.statistics import mean_intervals
+from evalkit.statistics import FEW, mean_intervals
 from evalkit.views.cases import weakest_first
 from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import MISSING, Row, count, number, table
@@ -111,14 +111,19 @@ def category_verdict(intervals: pd.DataFrame, k: int) -> HTML:
         title = f"All categories have the same {metric} at K = {k}: {number(worst['mean'])}."
     else:
         title = f"{worst['category']} is the weakest category: {metric} {number(worst['mean'])} at K = {k}."
-    limits = [
-        banner("warning", f"{row['category']}: {row['note']}.") for _, row in rows.iterrows() if row["note"]
-    ]
     detail = (
         f"Its 95 % interval is {_bounds(worst)} with n = {worst['n']}; the best, {best['category']}, has "
         f"{number(best['mean'])}, {_bounds(best)} with n = {best['n']}."
     )
-    return page(banner("good" if worst["mean"] == 1 else "note", title, detail), *limits)
+    few = ", ".join(f"{row['category']} (n = {row['n']})" for _, row in rows[rows["n"] < FEW].iterrows())
+    limit = (
+        f"Fewer than {FEW} cases in {few}: one case moves such a mean by more than a tenth, "
+        "and its interval is a rough hint, likely too narrow."
+    )
+    return page(
+        banner("good" if worst["mean"] == 1 else "note", title, detail),
+        banner("warning", limit) if few else Markup(""),
+    )
 
 
 def category_counts(run: Run) -> HTML:
@@ -154,12 +159,9 @@ def category_counts(run: Run) -> HTML:
 
 def category_table(intervals: pd.DataFrame) -> HTML:
     """Show the means of `intervals_by_category` with their intervals, a row a category and K."""
-    cells = intervals.assign(
-        cell=[
-            MISSING if pd.isna(row["mean"]) else f"{number(row['mean'])} {_bounds(row)}"
-            for row in intervals.to_dict("records")
-        ]
-    )
+    # As objects: text columns of pandas would turn line breaks into plain text.
+    written = [_with_bounds(row) for row in intervals.to_dict("records")]
+    cells = intervals.assign(cell=pd.Series(written, dtype=object, index=intervals.index))
     wide = cells.pivot(index=["category", "k"], columns="metric", values="cell")[list(MEASURES)]
     counts = cells.pivot(index=["category", "k"], columns="metric", values="n")
     wide["n"], wide["n_facts"] = counts["recall"], counts["coverage"]
@@ -176,11 +178,11 @@ def weakest_cases(run: Run, choice: Choice, limit: int = 30) -> HTML:
     k, order = choice.k, choice.cases[:limit]
     at_k = run.scores[run.scores["k"] == k].set_index("case_id").reindex(order)
     facts = run.facts[run.facts["k"] == k]
-    missing = facts[~facts["found"]].groupby("case_id")["text"].agg("; ".join)
+    missing = facts[~facts["found"]].groupby("case_id")["text"].agg(list).to_dict()
     depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
     frame = at_k[["category", "recall", "ndcg", "coverage", "complete"]].assign(
         complete_from=[_complete_from(facts[facts["case_id"] == case_id], depth) for case_id in order],
-        missing=missing.reindex(order).fillna("nothing"),
+        missing=pd.Series([_lines(missing.get(case_id, [])) for case_id in order], dtype=object, index=order),
     )
     reached = "all facts from rank" + (
         "" if run.record.search.threshold is None else " (without the threshold)"
@@ -189,9 +191,14 @@ def weakest_cases(run: Run, choice: Choice, limit: int = 30) -> HTML:
         frame.reset_index(),
         f"The {len(order)} weakest of {run.scores['case_id'].nunique()} cases at K = {k}",
         labels={"complete_from": reached, "missing": "missing facts"},
+        bars=(),
         linked=choice.cases,
     )
     return page(shown)
+
+
+def _lines(texts: list[str]) -> Markup | str:
+    return Markup("<br>").join(escape(text) for text in texts) if texts else "none"
 
 
 def _complete_from(facts: pd.DataFrame, depth: int) -> str:
@@ -201,6 +208,14 @@ def _complete_from(facts: pd.DataFrame, depth: int) -> str:
         return "never: lost to chunking"
     ranks = facts["rank"]
     return f"not within {depth}" if ranks.isna().any() else count(ranks.max())
+
+
+def _with_bounds(row: Row) -> Markup | str:
+    if pd.isna(row["mean"]):
+        return MISSING
+    return render(
+        "{{ mean }}<br>{{ bounds }}", mean=number(row["mean"]), bounds=_bounds(row).replace(" ", "\u00a0")
+    )
 
 
 def _bounds(row: Row) -> str:

@@ -21,13 +21,16 @@ CSS = """
 .ek h3{font-size:1.15rem}.ek h4{font-size:1rem}
 .ek a{text-decoration:underline}
 .ek .ek-scroll{overflow-x:auto;margin:.6em 0}
-.ek table{border-collapse:collapse;table-layout:auto;margin:0;font-size:.875rem;
+.ek.ek table{border-collapse:collapse;min-width:min(100%,22rem);table-layout:auto;margin:0;font-size:.875rem;
  font-variant-numeric:tabular-nums;overflow-wrap:normal}
-.ek caption{caption-side:top;text-align:left;font-weight:600;padding:.3em .2em;color:inherit}
-.ek th,.ek td{text-align:left;vertical-align:top;padding:.3em .7em;max-width:34rem;white-space:normal;
+.ek.ek caption{caption-side:top;text-align:left;font-weight:600;padding:.3em .2em;color:inherit}
+.ek.ek th,.ek.ek td{text-align:left;vertical-align:top;padding:.3em .7em;max-width:34rem;white-space:normal;
  border-bottom:1px solid rgba(128,128,128,.35)}
-.ek th{font-weight:600}.ek thead th{vertical-align:bottom}
-.ek thead th[colspan]{border-left:1px solid rgba(128,128,128,.35);text-align:center}
+.ek.ek th{font-weight:600}.ek.ek thead th{vertical-align:bottom}
+.ek.ek tbody th,.ek.ek thead tr:first-child>th:first-child{position:sticky;left:0;
+ background:var(--jp-layout-color0,Canvas);max-width:14rem}
+.ek.ek thead th[colspan]{border-left:1px solid rgba(128,128,128,.35);
+ text-align:center!important}
 .ek .ek-banner{border:1px solid;border-left-width:.4rem;border-radius:.3rem;padding:.6em .9em;margin:.6em 0}
 .ek .ek-good{border-color:#2e8b57;background:rgba(46,139,87,.12)}
 .ek .ek-note{border-color:#5790fc;background:rgba(87,144,252,.12)}
@@ -44,10 +47,11 @@ CSS = """
 .ek .ek-text{white-space:pre-line;max-height:16em;overflow:auto;min-width:16rem}
 .ek ul,.ek ol{margin:.3em 0;padding-left:1.4em}.ek li{margin:.35em 0}
 .ek code{background:none;padding:0;font-size:.95em;color:inherit}
+.ek.ek .ek-dense th,.ek.ek .ek-dense td{padding:.25em .33em}
 @media print{.ek details::details-content{content-visibility:visible;block-size:auto}
  .ek .ek-scroll,.ek .ek-text{overflow:visible;max-height:none}
  .ek tr,.ek .ek-banner,.ek li{break-inside:avoid}.ek h3,.ek h4{break-after:avoid}}
-@media (max-width:40rem){.ek th,.ek td{padding:.25em .4em}}
+@media (max-width:40rem){.ek.ek th,.ek.ek td{padding:.25em .4em}}
 """
 
 _ENVIRONMENT = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)

@@ -1,6 +1,6 @@
 """What a run says at a glance: verdict, what was run, headline figures, checks, provenance."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pandas as pd
 from IPython.display import HTML
@@ -11,7 +11,7 @@ from evalkit.runs import Run
 from evalkit.statistics import FEW
 from evalkit.views.cases import retention_notice, shown_cases, weakest_first
 from evalkit.views.markup import banner, case_link, page, render
-from evalkit.views.tables import key_values, number, table
+from evalkit.views.tables import count, key_values, number, table, yes_no
 
 NAMED = 12
 ROWS = 300
@@ -93,21 +93,28 @@ def case_scores(run: Run, limit: int = ROWS, linked: Collection[str] | None = No
     linked
         Cases whose evidence stands in the page; `shown_cases` by default.
     """
+    short = {
+        "precision": "P",
+        "recall": "R",
+        "reciprocal_rank": "RR",
+        "ndcg": "nDCG",
+        "coverage": "cov.",
+        "complete": "compl.",
+        "judged": "judged",
+    }
+    measures = [name for name in short if name in run.scores]
     order = weakest_first(run.scores, run.record.search.ks[-1])
-    measures = [name for name in (*MEASURES, "judged") if name in run.scores]
-    pivot = run.scores.pivot(index="case_id", columns="k", values=measures).reindex(order[:limit])
-    columns = [(name, k) for k in run.record.search.ks for name in measures]
-    wide = pivot[columns].set_axis(
-        pd.MultiIndex.from_tuples([(f"K = {k}", name) for name, k in columns]), axis=1
-    )
+    wide = _by_k(run.scores, run.record.search.ks, measures, order[:limit])
     categories = run.scores.drop_duplicates("case_id").set_index("case_id")["category"]
-    wide.insert(0, ("", "category"), categories.reindex(wide.index))
-    wide.insert(0, ("", "case_id"), wide.index)
+    wide.insert(1, ("", "category"), categories.reindex(order[:limit]).to_numpy())
     shown = table(
         wide,
-        f"Scores of each case (n = {len(order)}), weakest first",
-        labels={"reciprocal_rank": "RR"},
+        f"Scores of each case (n = {len(order)}), weakest first: P precision, R recall, RR reciprocal rank, "
+        "cov. coverage, compl. complete",
+        labels=short,
+        formats=dict.fromkeys(measures, lambda value: number(value, 2)),
         bars=(),
+        dense=True,
         linked=shown_cases(run) if linked is None else linked,
     )
     return page(shown, _left_out(len(wide), len(order), "cases"))
@@ -115,25 +122,30 @@ def case_scores(run: Run, limit: int = ROWS, linked: Collection[str] | None = No
 
 def unsupported_questions(run: Run, limit: int = ROWS, linked: Collection[str] | None = None) -> HTML:
     """Show the unsupported questions: what came back for each at every K, and whether it was accepted."""
-    asked = run.questions[~run.questions["answerable"]].sort_values(["case_id", "k"])
+    asked = run.questions[~run.questions["answerable"]]
     if asked.empty:
         return page(
             render("<p>The data set has no unsupported questions, so nothing is known about refusing.</p>")
         )
-    threshold = run.record.search.threshold
-    rule = "anything returned" if threshold is None else f"score > {threshold}"
-    frame = asked[["case_id", "question", "k", "result_count", "top_score", "accepted"]].assign(
-        accepted_when=rule
+    threshold, ks = run.record.search.threshold, run.record.search.ks
+    rule = (
+        "anything came back (no score threshold)"
+        if threshold is None
+        else f"a result scores above {threshold}"
     )
+    largest = asked[asked["k"] == ks[-1]].sort_values(["top_score", "case_id"], ascending=[False, True])
+    order = [str(case_id) for case_id in largest["case_id"]]
+    wide = _by_k(asked, ks, ["result_count", "top_score", "accepted"], order[:limit])
+    wide.insert(1, ("", "question"), largest["question"].to_numpy()[:limit])
     shown = table(
-        frame.head(limit),
-        f"Unsupported questions (n = {asked['case_id'].nunique()}), outside all means",
-        labels={"accepted_when": "accepted when"},
-        formats={"top_score": lambda value: number(value, 4)},
+        wide,
+        f"Unsupported questions (n = {len(order)}), highest score first; accepted when {rule}",
+        formats={"result_count": count, "top_score": lambda value: number(value, 4), "accepted": yes_no},
         bars=(),
+        dense=True,
         linked=shown_cases(run) if linked is None else linked,
     )
-    return page(shown, _left_out(min(limit, len(frame)), len(frame), "rows"))
+    return page(shown, _left_out(len(wide), len(order), "questions"))
 
 
 def verification(run: Run) -> HTML:
@@ -180,20 +192,18 @@ def _completeness(run: Run) -> Markup:
     with_facts = at_k[at_k["complete"].notna()]
     if at_k.empty:
         return banner("warning", "No answerable question was asked, so there is no score.")
+    measure, judged, needed = ("complete", with_facts, "required facts")
     if with_facts.empty:
-        good, n = at_k["recall"] >= 1, len(at_k)
-        title = (
-            f"All relevant passages are within the first {k} results for {int(good.sum())} of {n} questions."
-        )
-        weak = at_k[~good]
-    else:
-        good, n = with_facts["complete"] == 1, len(with_facts)
-        title = f"All required facts are within the first {k} results for {int(good.sum())} of {n} questions."
-        weak = with_facts[~good]
+        measure, judged, needed = ("recall", at_k, "relevant passages")
+    n, weak = len(judged), judged[judged[measure] < 1]
+    title = f"{len(weak)} of {n} questions lack some of their {needed} in the first {k} results"
+    if weak.empty:
+        title = f"All {n} questions have all their {needed} in the first {k} results"
+    title += f": {measure} {number(judged[measure].mean())}, n = {n}."
     texts: list[Markup | str] = []
     if len(weak):
         order = [case_id for case_id in weakest_first(run.scores, k) if case_id in set(weak["case_id"])]
-        texts.append(_named("Something is missing for", order, shown_cases(run)))
+        texts.append(_named("Weakest first:", order, shown_cases(run)))
     if len(with_facts) and len(with_facts) < len(at_k):
         texts.append(
             f"{len(at_k) - len(with_facts)} more questions have no labelled facts and are judged by recall."
@@ -254,6 +264,17 @@ def _check_rows(run: Run) -> list[tuple[str, Markup | str, str]]:
     elif run.record.search.exact:
         rows.append(("exact search", "this run is exact", "there is nothing approximate to compare"))
     return rows
+
+
+def _by_k(
+    scores: pd.DataFrame, ks: Sequence[int], columns: Sequence[str], order: Sequence[str]
+) -> pd.DataFrame:
+    """Lay the columns of each K side by side, a row a case in the given order, under two levels of headers."""
+    pivot = scores.pivot(index="case_id", columns="k", values=list(columns)).reindex(list(order))
+    names = [(name, k) for k in ks for name in columns]
+    wide = pivot[names].set_axis(pd.MultiIndex.from_tuples([(f"K = {k}", name) for name, k in names]), axis=1)
+    wide.insert(0, ("", "case_id"), wide.index)
+    return wide.infer_objects()
 
 
 def _differing(cases: list[str], compared: int, linked: Iterable[str]) -> Markup | str:

@@ -63,7 +63,7 @@ def table(
     formats: Mapping[str, Format] | None = None,
     bars: Collection[str] = SCORE_COLUMNS,
     linked: Collection[str] = (),
-    region: str | None = None,
+    dense: bool = False,
 ) -> Markup:
     """Make a table that can be read by eye, by a screen reader and on paper.
 
@@ -82,8 +82,8 @@ def table(
         Columns that show a bar from 0 to 1 behind the number.
     linked
         Cases whose evidence stands in the same page: a column ``case_id`` links to it.
-    region
-        Name of the table for screen readers; the caption by default.
+    dense
+        Less room between columns, for wide tables.
 
     Returns
     -------
@@ -97,11 +97,14 @@ def table(
     writers = {column: _writer(column, frame[column], formats or {}, linked) for column in frame.columns}
     rows = [_escaped(writers[head], value) for value in frame[head]]
     cells = frame[body].reset_index(drop=True)
+    cells.columns = cells.columns.set_names([None] * cells.columns.nlevels)
     styler = _styler(cells, names, {column: writers[column] for column in body}, bars, caption)
     html = cast("Any", styler).format_index(lambda position: rows[position], axis=0).to_html()
     return render(
-        '<div class="ek-scroll" role="region" tabindex="0" aria-label="{{ region }}">{{ html }}</div>',
-        region=region or caption,
+        """<div class="ek-scroll{{ ' ek-dense' if dense }}" role="region" tabindex="0" aria-label="{{ caption }}">
+        {{ html }}</div>""",
+        caption=caption,
+        dense=dense,
         html=_with_scopes(html, names.get(_last(head), _last(head)), frame.columns.nlevels),
     )
 
