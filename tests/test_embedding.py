@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -430,6 +431,25 @@ def test_vectors_of_another_server_version_are_pointed_out(caplog):
     [text] = new.identity.warnings
     assert "come from Ollama 0.1.0, the server now is 0.2.0" in text
     assert caplog.messages == [text]
+
+
+@pytest.mark.parametrize(
+    ("vector", "text"),
+    [
+        (np.float32([2.0] * DIMENSION), "1 of 2 vectors cannot be used:\n- chunk b: length 5.65685"),
+        (np.float32([1.0, 0.0]), "vectors of 8 numbers wanted:\n- chunk b: 2 numbers.*move the file away"),
+    ],
+)
+def test_kept_vectors_that_changed_on_disk_are_refused(vector, text):
+    live = Live()
+    live.identity = replace(live.identity, dimension=DIMENSION)
+    good, bad = prompts_of("a", "b")
+    with VectorCache() as cache:
+        cache.put(live.identity, [good.sha256], made("a")[None])
+        cache.put(live.identity, [bad.sha256], vector[None])
+        with pytest.raises(InfrastructureError, match=f"(?s)vector cache .*cache.sqlite: .*{text}"):
+            embed_cached(live, cache, [good, bad])
+    assert live.batches == []
 
 
 # Recording
