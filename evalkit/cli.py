@@ -51,6 +51,9 @@ EmbedderOption = Annotated[
 ModelOption = Annotated[str, typer.Option(help="Embedding model.")]
 ProfileOption = Annotated[str | None, typer.Option(help="Prompt profile; default: the model's own.")]
 ChunkingOption = Annotated[str | None, typer.Option(help="Chunking version; default: the data set's own.")]
+EmbeddingsOption = Annotated[
+    str | None, typer.Option(help="Folder of recorded vectors; default: data/embeddings.")
+]
 CollectionOption = Annotated[str | None, typer.Option(help="Collection; default: named after the settings.")]
 KsOption = Annotated[str, typer.Option("--k", help="Cutoffs K, such as 1,3,5.")]
 
@@ -83,6 +86,7 @@ def index(
     profile: ProfileOption = None,
     chunking: ChunkingOption = None,
     collection: CollectionOption = None,
+    embeddings: EmbeddingsOption = None,
     recreate: Annotated[bool, typer.Option(help="Replace a collection that holds something else.")] = False,
 ) -> None:
     """Chunk, embed and store a data set, then verify what is stored."""
@@ -96,6 +100,7 @@ def index(
         profile=profile,
         chunking=chunking,
         collection=collection,
+        embeddings=embeddings,
         recreate=recreate,
     )
     typer.echo(run_index(settings).describe())
@@ -110,6 +115,7 @@ def evaluate(
     profile: ProfileOption = None,
     chunking: ChunkingOption = None,
     collection: CollectionOption = None,
+    embeddings: EmbeddingsOption = None,
     threshold: Annotated[float | None, typer.Option(help="Hits must score above it.")] = None,
     exact: Annotated[bool, typer.Option(help="Exact search instead of the approximate index.")] = False,
     hnsw_ef: Annotated[int | None, typer.Option(help="Beam width of the approximate search.")] = None,
@@ -136,6 +142,7 @@ def evaluate(
         profile=profile,
         chunking=chunking,
         collection=collection,
+        embeddings=embeddings,
         threshold=threshold,
         exact=exact,
         hnsw_ef=hnsw_ef,
@@ -143,6 +150,32 @@ def evaluate(
         deadline=deadline,
     )
     typer.echo(summarize(write_run(run_evaluation(settings))))
+
+
+@app.command()
+def record(
+    dataset: DatasetOption = "worker-runbooks",
+    model: ModelOption = "embeddinggemma:300m",
+    profile: ProfileOption = None,
+    chunking: Annotated[list[str] | None, typer.Option(help="Chunking version; repeatable.")] = None,
+    embeddings: Annotated[
+        str | None, typer.Option(help="Folder for the vectors; default: data/embeddings.")
+    ] = None,
+) -> None:
+    """Embed a data set with a live Ollama and keep the vectors, so that it runs offline from then on."""
+    from evalkit import paths
+    from evalkit.dataset import load_dataset
+    from evalkit.embedders import open_embedder, record_vectors
+    from evalkit.settings import EmbeddingSettings
+    from evalkit.vectors import VectorCache
+
+    settings = EmbeddingSettings.checked(embedder="ollama", model=model, profile=profile)
+    loaded = load_dataset(dataset)
+    with open_embedder(settings) as embedder, VectorCache() as cache:
+        done = record_vectors(loaded, embedder, cache, paths.embeddings_folder(embeddings), chunking or ())
+    typer.echo(
+        f"{done.added} vectors added to {done.folder}, {done.already} were there, {done.embedded} computed"
+    )
 
 
 @app.command()

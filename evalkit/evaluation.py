@@ -109,6 +109,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
             )
         counts = {**embedder.counts, **store.counts, "questions_embedded": embedded}
         model = _model_record(embedder, vectors.shape[1])
+        warnings = tuple(embedder.identity.warnings)
         engine = StoreRecord(
             kind=store.kind, version=store.version, collection=opened.collection, details=opened.details
         )
@@ -145,7 +146,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
         counts={**subject_counts(subject), **counts},
         timings=stages.seconds,
         checks=checks,
-        notices=(*subject.labels.notices, *opened.notices),
+        notices=(*subject.labels.notices, *opened.notices, *warnings),
     )
     return Evaluation(record=record, **vars(tables))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.chunking import Chunk, chunk_documents
+from evalkit.chunking import Chunk
 from evalkit.contents import (
     REEMBEDDED_TOLERANCE,
     VECTOR_TOLERANCE,
@@ -18,12 +18,12 @@ from evalkit.contents import (
     spread,
     verify_collection,
 )
-from evalkit.dataset import Dataset, load_dataset
+from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, ModelIdentity, Vectors, document_prompt
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.labels import resolve_labels
 from evalkit.points import CollectionState, Fingerprint, Store
+from evalkit.review import load_labelled
 from evalkit.settings import CollectionSettings, EvaluateSettings, IndexSettings
 from evalkit.stores import open_store
 from evalkit.vectors import VectorCache
@@ -123,15 +123,9 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
         Qdrant or the embedder failed, or what was read back is not what was written.
     """
     start = time.perf_counter()
-    dataset = load_dataset(settings.dataset)
-    version = settings.chunking or dataset.chunking
-    chunks = list(chunk_documents(dataset.documents, version))
-    if not chunks:
-        raise InputError(
-            f"data set {dataset.name}: no document gives a chunk under {version}; nothing to index"
-        )
-    labels = resolve_labels(dataset, chunks)
-    chunks.sort(key=lambda chunk: chunk.key)
+    subject = load_labelled(settings.dataset, settings.chunking)
+    dataset, version = subject.dataset, subject.chunking
+    chunks = sorted(subject.chunks, key=lambda chunk: chunk.key)
     with open_embedder(settings) as embedder, VectorCache() as cache, open_store() as store:
         name = collection_name(settings, dataset, embedder.identity)
         state = expected_state(dataset, version, chunks, embedder)
@@ -164,7 +158,7 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
             counts=counts,
             verification=verification,
             timings=job.timings,
-            notices=(*labels.notices, *ignored),
+            notices=(*subject.labels.notices, *ignored, *embedder.identity.warnings),
         )
 
 
