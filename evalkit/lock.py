@@ -73,13 +73,26 @@ def standings(dataset: Dataset, passages: Passages) -> dict[Key, Standing]:
         elif not passages.document_fault(key.document):
             if key.document not in split:
                 split[key.document] = sentences(passages.raw(key.document))
-            text = _around(key.label, passages.body(key.document), split[key.document])
+            text = around(key.label, passages.body(key.document), split[key.document])
         found[key] = Standing(tuple(cases[key]), text)
     return found
 
 
-def _around(quote: str, body: str, parts: Sequence[str]) -> str | None:
-    """Give the sentences that a quote touches; None when it is not there exactly once."""
+def around(quote: str, body: str, parts: Sequence[str]) -> str | None:
+    """Give the sentences that a quote touches.
+
+    Parameters
+    ----------
+    quote, body
+        Folded texts.
+    parts
+        The sentences of the body, see `chunking.sentences`.
+
+    Returns
+    -------
+    str or None
+        The sentences, joined; None when the quote is not there exactly once.
+    """
     if occurrences(body, quote) != 1:
         return None
     start = body.find(quote)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from evalkit.chunking import Chunk, chunk_documents
+from evalkit.chunking import Chunk, chunk_documents, sentences
 from evalkit.datafiles import refuse
 from evalkit.dataset import Dataset, read_dataset
 from evalkit.errors import InputError
 from evalkit.labels import Labels, Passages, guard
-from evalkit.lock import LOCK, Key, read_lock, standings, write_lock
+from evalkit.lock import LOCK, Key, around, read_lock, standings, write_lock
 from evalkit.wording import closest_span, closest_text, fold, likeness, word_diff
 
 ACCEPT = "look at `evalkit labels diff`, mend the labels, then `evalkit labels accept`"
@@ -33,7 +33,17 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A label that may stand for a reviewed text, as YAML, with the text it would stand on; never taken by itself."""
+    """A label that may stand for a reviewed text; never taken by itself.
+
+    Attributes
+    ----------
+    label
+        As it could stand in the cases file.
+    text
+        What it would stand on: a chunk, or the sentences around a quote.
+    likeness
+        Of the chunk to the reviewed one, or of the quote to the old quote, in per cent.
+    """
 
     label: str
     text: str
@@ -243,13 +253,17 @@ def _fault(change: Change) -> str:
 
 
 def _texts(change: Change, indent: str) -> str:
-    old, new = word_diff(change.reviewed or "", change.now or "")
-    lines = [f"reviewed: {old}", f"now:      {'(gone)' if change.now is None else new}"]
-    proposal = change.proposal
-    if proposal:
-        lines.append(f"proposal: {proposal.label} ({proposal.likeness:.0f} % alike)")
-        if change.key.kind == "chunk" and proposal.likeness < 100:
-            lines += [f"{' ' * 10}{text}" for text in word_diff(change.reviewed or "", proposal.text)]
+    reviewed, now = change.reviewed or "", change.now
+    if now is None:
+        lines = [f"reviewed: {reviewed}", "now:      (gone)"]
+    else:
+        old, new = word_diff(reviewed, now)
+        lines = [f"reviewed: {old}", f"now:      {new}"]
+    if change.proposal:
+        lines.append(f"proposal: {change.proposal.label} ({change.proposal.likeness:.0f} % alike)")
+        if change.proposal.text != reviewed:
+            old, new = word_diff(reviewed, change.proposal.text)
+            lines += [f"reviewed: {old}", f"there:    {new}"]
     return "\n".join(indent + line for line in lines)
 
 
@@ -315,5 +329,9 @@ class _Proposals:
     def _for_quote(self, change: Change) -> Proposal | None:
         if change.now is not None or self._passages.document_fault(change.key.document):
             return None
-        match = closest_span(change.key.label, self._passages.body(change.key.document))
-        return Proposal(f"quote: {match.text}", match.text, match.likeness) if match else None
+        body = self._passages.body(change.key.document)
+        match = closest_span(change.key.label, body)
+        if match is None:
+            return None
+        sentence = around(match.text, body, sentences(self._passages.raw(change.key.document)))
+        return Proposal(f"quote: {match.text}", sentence or match.text, match.likeness)

@@ -19,7 +19,7 @@ class Match:
     Attributes
     ----------
     text
-        The text found, from word to word.
+        The text found.
     likeness
         Per cent, 100 for the same text.
     index
@@ -69,7 +69,8 @@ def closest_span(sought: str, text: str) -> Match | None:
         ]
         likeness, start, end = max(tried, default=(0.0, 0, 0))
         if likeness <= best.likeness:
-            return best
+            bare = best.text.strip(".,;:!?")
+            return max(best, Match(bare, fuzz.ratio(sought, bare)), key=lambda match: match.likeness)
         first, last = start, end
         best = Match(" ".join(words[first:last]), likeness)
 
