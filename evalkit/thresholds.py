@@ -137,7 +137,7 @@ class Exploration:
             return ""
         return (
             f"Exploration only: nothing was held out, because {self.why_not_held_out}. The threshold is judged on "
-            "the same questions that it was chosen on, so new questions will fare worse."
+            "the same questions that it was chosen on, so expect worse on new questions."
         )
 
 
