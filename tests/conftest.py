@@ -1,6 +1,10 @@
 """What all tests share: outputs in a temporary folder, and example runs made once a worker."""
 
+import fcntl
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +24,7 @@ ENVIRONMENT = (
     "OLLAMA_API_KEY",
     "EVALKIT_ALLOW_PLAIN_HTTP_HOSTS",
 )
+HOMES = ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR")
 
 
 @pytest.fixture(autouse=True)
@@ -31,9 +36,35 @@ def outputs(
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "outputs"
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(folder))
-    for name in ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
+    for name in HOMES:
         monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / name.lower()))
     return folder
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]) -> Path:
+    """Let the first worker that needs a folder build it, and the others wait for it."""
+    base = factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, draft = shared / name, shared / f"{name}-draft"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+            build(draft)
+            draft.rename(folder)
+    return folder
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Set variables for a while, with no server of the user's; for fixtures that live longer than a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ENVIRONMENT:
+            patch.delenv(name, raising=False)
+        for name, value in values.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -42,22 +73,34 @@ def example_outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Read only: tests that write use a copy (`shutil.copytree`) or their own outputs.
     """
-    from evalkit.evaluation import evaluate
-    from evalkit.indexing import index
-    from evalkit.runs import write_run
-    from evalkit.settings import EvaluateSettings, IndexSettings
 
-    folder = tmp_path_factory.mktemp("example-outputs")
-    before = {name: os.environ.pop(name, None) for name in (*ENVIRONMENT, "EVALKIT_OUTPUTS")}
-    os.environ["EVALKIT_OUTPUTS"] = str(folder)
-    try:
-        for dataset in ("platform-runbooks", "worker-runbooks"):
-            index(IndexSettings.checked(dataset=dataset))
-            write_run(evaluate(EvaluateSettings.checked(dataset=dataset, ks=(1, 3, 5, 10))))
-    finally:
-        del os.environ["EVALKIT_OUTPUTS"]
-        os.environ.update({name: value for name, value in before.items() if value is not None})
-    return folder
+    def build(folder: Path) -> None:
+        from evalkit.evaluation import evaluate
+        from evalkit.indexing import index
+        from evalkit.runs import write_run
+        from evalkit.settings import EvaluateSettings, IndexSettings
+
+        with environment(EVALKIT_OUTPUTS=str(folder)):
+            for dataset in ("platform-runbooks", "worker-runbooks"):
+                index(IndexSettings.checked(dataset=dataset))
+                write_run(evaluate(EvaluateSettings.checked(dataset=dataset, ks=(1, 3, 5, 10))))
+
+    return made_once(tmp_path_factory, "example-outputs", build)
+
+
+@pytest.fixture(scope="session")
+def example_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Outputs with the whole report of worker-runbooks, pages with code too; read only."""
+
+    def build(folder: Path) -> None:
+        from evalkit.reporting import report
+
+        base = tmp_path_factory.getbasetemp()
+        homes = {name: str(base / name.lower()) for name in HOMES}
+        with environment(EVALKIT_OUTPUTS=str(folder), **homes):
+            report({"dataset": "worker-runbooks"}, code=True, progress=False)
+
+    return made_once(tmp_path_factory, "example-report", build)
 
 
 @pytest.fixture
