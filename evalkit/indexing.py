@@ -47,7 +47,8 @@ class IndexReport:
         What the collection holds.
     counts
         ``documents``, ``chunks``, ``eligible_chunks``; ``embedded`` (vectors that were nowhere kept before), ``sent``
-        and ``deleted`` points; ``store_requests`` and ``store_retries``.
+        and ``deleted`` points; ``store_requests`` and ``store_retries``, of a live model also ``ollama_requests`` and
+        ``ollama_retries``.
     verification
         What was read back and compared; without problems.
     timings
@@ -146,6 +147,7 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
             "chunks": len(chunks),
             "eligible_chunks": sum(map(dataset.is_eligible, chunks)),
             **job.counts,
+            **embedder.counts,
             **store.counts,
         }
         return IndexReport(
