@@ -56,13 +56,16 @@ def weakest_first(scores: pd.DataFrame, k: int) -> list[str]:
     Returns
     -------
     list of str
-        Case ids by complete, coverage (recall for a case without facts), nDCG, recall, then id.
+        Case ids by complete, coverage (recall for a case without facts), recall and nDCG at K, then by their
+        means over all K, then by id.
     """
-    at_k = scores[scores["k"] == k]
-    covered = at_k["coverage"].fillna(at_k["recall"])
-    ordered = at_k.assign(
-        _complete=at_k["complete"].fillna((covered >= 1).astype("float64")), _covered=covered
-    ).sort_values(["_complete", "_covered", "ndcg", "recall", "case_id"])
+    columns = ["complete", "coverage", "recall", "ndcg"]
+    filled = scores.assign(coverage=scores["coverage"].fillna(scores["recall"]))
+    filled["complete"] = filled["complete"].fillna((filled["coverage"] >= 1).astype("float64"))
+    at_k = filled[filled["k"] == k].set_index("case_id")[columns]
+    overall = filled.groupby("case_id")[columns].mean().add_prefix("mean_")
+    ordered = at_k.join(overall).reset_index()
+    ordered = ordered.sort_values([*columns, *overall.columns, "case_id"])
     return [str(case_id) for case_id in ordered["case_id"]]
 
 

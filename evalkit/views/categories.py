@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 from IPython.display import HTML
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from evalkit.errors import InputError
 from evalkit.evaluation import MEASURES
@@ -108,13 +108,14 @@ def category_verdict(intervals: pd.DataFrame, k: int) -> HTML:
     rows = named[named["metric"] == metric].sort_values(["mean", "category"])
     worst, best = rows.iloc[0], rows.iloc[-1]
     if worst["mean"] == best["mean"]:
-        title = f"All categories have the same {metric} at K = {k}: {number(worst['mean'])}."
+        title = f"All {len(rows)} categories have the same {metric} at K = {k}: {number(worst['mean'])}."
+        detail = f"Together n = {int(rows['n'].sum())}."
     else:
         title = f"{worst['category']} is the weakest category: {metric} {number(worst['mean'])} at K = {k}."
-    detail = (
-        f"Its 95 % interval is {_bounds(worst)} with n = {worst['n']}; the best, {best['category']}, has "
-        f"{number(best['mean'])}, {_bounds(best)} with n = {best['n']}."
-    )
+        detail = (
+            f"Its 95 % interval is {_bounds(worst)} with n = {worst['n']}; the best, {best['category']}, has "
+            f"{number(best['mean'])}, {_bounds(best)} with n = {best['n']}."
+        )
     few = ", ".join(f"{row['category']} (n = {row['n']})" for _, row in rows[rows["n"] < FEW].iterrows())
     limit = (
         f"Fewer than {FEW} cases in {few}: one case moves such a mean by more than a tenth, "
@@ -159,9 +160,7 @@ def category_counts(run: Run) -> HTML:
 
 def category_table(intervals: pd.DataFrame) -> HTML:
     """Show the means of `intervals_by_category` with their intervals, a row a category and K."""
-    # As objects: text columns of pandas would turn line breaks into plain text.
-    written = [_with_bounds(row) for row in intervals.to_dict("records")]
-    cells = intervals.assign(cell=pd.Series(written, dtype=object, index=intervals.index))
+    cells = intervals.assign(cell=[_with_bounds(row) for row in intervals.to_dict("records")])
     wide = cells.pivot(index=["category", "k"], columns="metric", values="cell")[list(MEASURES)]
     counts = cells.pivot(index=["category", "k"], columns="metric", values="n")
     wide["n"], wide["n_facts"] = counts["recall"], counts["coverage"]
@@ -178,11 +177,11 @@ def weakest_cases(run: Run, choice: Choice, limit: int = 30) -> HTML:
     k, order = choice.k, choice.cases[:limit]
     at_k = run.scores[run.scores["k"] == k].set_index("case_id").reindex(order)
     facts = run.facts[run.facts["k"] == k]
-    missing = facts[~facts["found"]].groupby("case_id")["text"].agg(list).to_dict()
+    missing = facts[~facts["found"]].groupby("case_id")["text"].agg("\n".join)
     depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
     frame = at_k[["category", "recall", "ndcg", "coverage", "complete"]].assign(
         complete_from=[_complete_from(facts[facts["case_id"] == case_id], depth) for case_id in order],
-        missing=pd.Series([_lines(missing.get(case_id, [])) for case_id in order], dtype=object, index=order),
+        missing=missing.reindex(order).fillna("none"),
     )
     reached = "all facts from rank" + (
         "" if run.record.search.threshold is None else " (without the threshold)"
@@ -197,10 +196,6 @@ def weakest_cases(run: Run, choice: Choice, limit: int = 30) -> HTML:
     return page(shown)
 
 
-def _lines(texts: list[str]) -> Markup | str:
-    return Markup("<br>").join(escape(text) for text in texts) if texts else "none"
-
-
 def _complete_from(facts: pd.DataFrame, depth: int) -> str:
     if facts.empty:
         return MISSING
@@ -210,12 +205,8 @@ def _complete_from(facts: pd.DataFrame, depth: int) -> str:
     return f"not within {depth}" if ranks.isna().any() else count(ranks.max())
 
 
-def _with_bounds(row: Row) -> Markup | str:
-    if pd.isna(row["mean"]):
-        return MISSING
-    return render(
-        "{{ mean }}<br>{{ bounds }}", mean=number(row["mean"]), bounds=_bounds(row).replace(" ", "\u00a0")
-    )
+def _with_bounds(row: Row) -> str:
+    return MISSING if pd.isna(row["mean"]) else f"{number(row['mean'])}\n{_bounds(row)}"
 
 
 def _bounds(row: Row) -> str:

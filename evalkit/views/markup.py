@@ -7,11 +7,12 @@ the same markup reads well in JupyterLab's and a page's light and dark theme, on
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from hashlib import sha256
 from typing import Literal
 
 from IPython.display import HTML
-from jinja2 import Environment
+from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 
 CSS = """
@@ -24,8 +25,9 @@ CSS = """
 .ek.ek table{border-collapse:collapse;min-width:min(100%,22rem);table-layout:auto;margin:0;font-size:.875rem;
  font-variant-numeric:tabular-nums;overflow-wrap:normal}
 .ek.ek caption{caption-side:top;text-align:left;font-weight:600;padding:.3em .2em;color:inherit}
-.ek.ek th,.ek.ek td{text-align:left;vertical-align:top;padding:.3em .7em;max-width:34rem;white-space:normal;
+.ek.ek th,.ek.ek td{text-align:left;vertical-align:top;padding:.3em .7em;max-width:34rem;
  border-bottom:1px solid rgba(128,128,128,.35)}
+.ek td.data{white-space:pre-line}
 .ek.ek th{font-weight:600}.ek.ek thead th{vertical-align:bottom}
 .ek.ek tbody th,.ek.ek thead tr:first-child>th:first-child{position:sticky;left:0;
  background:var(--jp-layout-color0,Canvas);max-width:14rem}
@@ -62,7 +64,12 @@ _KIND_WORDS = {"good": "", "note": "Note: ", "warning": "Warning: ", "bad": "Not
 
 def render(template: str, **values: object) -> Markup:
     """Fill a Jinja template; every value that is not `Markup` is escaped."""
-    return Markup(_ENVIRONMENT.from_string(template).render(**values))
+    return Markup(_compiled(template).render(**values))
+
+
+@cache
+def _compiled(template: str) -> Template:
+    return _ENVIRONMENT.from_string(template)
 
 
 def page(*parts: Markup) -> HTML:
