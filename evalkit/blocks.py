@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.ids import Ids, take, values
+from evalkit.ids import Ids, as_arrow, as_numpy, changes, take, values_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,18 +46,9 @@ class Scattered(Exception):
 
 def of_columns(queries: Ids, documents: Ids, scores: NDArray[np.float64]) -> Block:
     """Make a block of columns in which the rows of a query stand together."""
-    starts = np.flatnonzero(_changes(queries)) + 1
+    starts = np.flatnonzero(changes(queries)) + 1
     bounds = np.concatenate(([0], starts, [len(queries)])) if len(queries) else np.zeros(1, np.int64)
-    return Block(values(take(queries, bounds[:-1])), bounds, documents, scores)
-
-
-def _changes(queries: Ids) -> NDArray[np.bool_]:
-    if isinstance(queries, np.ndarray):
-        return np.not_equal(queries[1:], queries[:-1])
-    import pyarrow.compute as pc
-
-    changes: NDArray[np.bool_] = pc.not_equal(queries[1:], queries[:-1]).to_numpy(zero_copy_only=False)
-    return changes
+    return Block(values_at(queries, bounds[:-1]), bounds, documents, scores)
 
 
 def slices(block: Block) -> Iterator[Block]:
@@ -110,7 +101,7 @@ def whole_queries(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        starts = np.flatnonzero(_changes(batch.column(0))) + 1
+        starts = np.flatnonzero(changes(batch.column(0))) + 1
         opened = batch.column(0)[0].as_py()
         if pending and pending[-1].column(0)[0].as_py() != opened:
             yield _closing(pending, closed)
@@ -136,8 +127,8 @@ def _closing(batches: "list[pa.RecordBatch]", closed: set[str]) -> Block:
 def _block(batches: "list[pa.RecordBatch]") -> Block:
     import pyarrow as pa
 
-    queries, documents, scores = pa.Table.from_batches(batches).columns
-    return of_columns(queries.combine_chunks(), documents.combine_chunks(), scores.to_numpy())
+    queries, documents, scores = (part.combine_chunks() for part in pa.Table.from_batches(batches).columns)
+    return of_columns(queries, documents, as_numpy(scores))
 
 
 def gathered(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
@@ -158,9 +149,9 @@ def gathered(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
     with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
         for part in _partitions(batches, Path(folder)):
             with pa.memory_map(str(part)) as source, pa.ipc.open_stream(source) as stored:
-                queries, documents, scores = stored.read_all().columns
-            block = together(queries.combine_chunks(), documents.combine_chunks(), scores.to_numpy())
-            yield from slices(block)
+                columns = stored.read_all().columns
+            queries, documents, scores = (part.combine_chunks() for part in columns)
+            yield from slices(together(queries, documents, as_numpy(scores)))
 
 
 def _partitions(batches: "Iterable[pa.RecordBatch]", folder: Path) -> list[Path]:
@@ -189,8 +180,8 @@ def _write_parts(waiting: "list[pa.RecordBatch]", writers: "dict[int, Any]", fol
     table = pa.Table.from_batches(waiting)
     coded = table.column(0).combine_chunks().dictionary_encode()
     part_of = np.array([zlib.crc32(query.encode()) % _PARTITIONS for query in coded.dictionary.to_pylist()])
-    parts = part_of[coded.indices.to_numpy()]
+    parts = part_of[as_numpy(coded.indices)]
     for part in np.unique(parts).tolist():
         if part not in writers:
             writers[part] = pa.ipc.new_stream(str(folder / f"{part:02d}.arrows"), table.schema)
-        writers[part].write_table(table.take(np.flatnonzero(parts == part)))
+        writers[part].write_table(table.take(as_arrow(np.flatnonzero(parts == part))))

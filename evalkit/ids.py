@@ -49,7 +49,9 @@ def as_ids(column: Any, name: str) -> Ids:  # noqa: ANN401 - a pandas or pyarrow
     import pyarrow as pa
 
     try:
-        array = pa.array(column, from_pandas=True)
+        array = (
+            column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, from_pandas=True)
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         array = _uuids(column, name)
     if isinstance(array, pa.ChunkedArray):
@@ -62,7 +64,7 @@ def as_ids(column: Any, name: str) -> Ids:  # noqa: ANN401 - a pandas or pyarrow
         gap = array.is_null().to_pylist().index(True)
         raise InputError(f"{name}: row {gap} has no id; every row needs one")
     if pa.types.is_integer(array.type):
-        return array.to_numpy().astype(np.int64)
+        return as_numpy(array.cast(pa.int64()))
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or not len(array)):
@@ -85,6 +87,29 @@ def _uuids(column: Any, name: str) -> "pa.Array":  # noqa: ANN401
     return pa.array(list(map(str, listed)), pa.string())
 
 
+class _Text:
+    """The bytes of texts, read in words of eight from the end of each text."""
+
+    def __init__(self, ids: "pa.Array") -> None:
+        data: Any = ids.buffers()[2] if len(ids) else None
+        ends = offsets_of(ids)
+        first, last = int(ends[0]), int(ends[-1])
+        # Eight bytes in front, so that a word that ends with the first id can be read too.
+        padded = np.zeros(last - first + 8, np.uint8)
+        if last > first:
+            padded[8:] = np.frombuffer(data, np.uint8)[first:last]
+        self.words: NDArray[np.uint64] = np.ndarray(last - first + 1, "<u8", buffer=padded, strides=(1,))
+        self.ends = ends[1:] - first
+        self.length = np.diff(ends)
+
+    def word(self, step: int) -> NDArray[np.uint64]:
+        """Give the word that ends ``8 * step`` bytes before the end; bytes before the beginning are 0."""
+        excess = 8 - np.clip(self.length - 8 * step, 0, 8)
+        word: NDArray[np.uint64] = self.words[np.maximum(self.ends - 8 * step, 0)]
+        word >>= (excess * 8).astype(np.uint64)
+        return word
+
+
 def fingerprints(ids: Ids) -> NDArray[np.uint64]:
     """Map ids to 64-bit numbers: equal ids get equal numbers, different ids seldom do.
 
@@ -100,33 +125,85 @@ def fingerprints(ids: Ids) -> NDArray[np.uint64]:
     """
     if isinstance(ids, np.ndarray):
         return ids.view(np.uint64) * _SPREAD
-    if not len(ids):
-        return np.zeros(0, np.uint64)
-    _, offsets, data = ids.buffers()
-    wide = offsets is not None and str(ids.type).startswith("large_")
-    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[ids.offset : ids.offset + len(ids) + 1]
-    first, last = int(ends[0]), int(ends[-1])
-    # Eight bytes in front, so that the word that ends with an id can be read for the first ids too.
-    padded = np.zeros(last - first + 8, np.uint8)
-    if last > first:
-        padded[8:] = np.frombuffer(data, np.uint8)[first:last]
-    words: NDArray[np.uint64] = np.ndarray(last - first + 1, "<u8", buffer=padded, strides=(1,))
-    length = np.diff(ends).astype(np.uint64)
-    tail = words[ends[1:] - first]
-    tail >>= np.uint64(8) * (np.uint64(8) - np.minimum(length, np.uint64(8)))
-    spread: NDArray[np.uint64] = (tail ^ (length * _SPREAD_LENGTH)) * _SPREAD
-    return spread
+    text = _Text(ids)
+    return (text.word(0) ^ (text.length.astype(np.uint64) * _SPREAD_LENGTH)) * _SPREAD
+
+
+def changes(ids: Ids) -> NDArray[np.bool_]:
+    """Tell, for all ids but the last, whether the next one is another id."""
+    if isinstance(ids, np.ndarray):
+        return np.not_equal(ids[1:], ids[:-1])
+    text = _Text(ids)
+    other = np.not_equal(text.length[1:], text.length[:-1])
+    for step in range(-(-int(text.length.max(initial=0)) // 8)):
+        word = text.word(step)
+        other |= word[1:] != word[:-1]
+    return other
 
 
 def take(ids: Ids, rows: NDArray[np.int64]) -> Ids:
     """Pick ids by position."""
-    return ids[rows] if isinstance(ids, np.ndarray) else ids.take(rows)
+    return ids[rows] if isinstance(ids, np.ndarray) else ids.take(as_arrow(rows))
+
+
+def values_at(ids: Ids, rows: NDArray[np.int64]) -> list[Any]:
+    """Give the ids at some positions as Python objects."""
+    if isinstance(ids, np.ndarray):
+        numbers: list[Any] = ids[rows].tolist()
+        return numbers
+    if not len(rows):
+        return []
+    ends, data = offsets_of(ids), memoryview(ids.buffers()[2] or b"")
+    spans = zip(ends[rows].tolist(), ends[rows + 1].tolist(), strict=True)
+    return [str(data[begin:end], "utf-8") for begin, end in spans]
 
 
 def values(ids: Ids) -> list[Any]:
     """Give ids as Python objects."""
-    listed: list[Any] = ids.tolist() if isinstance(ids, np.ndarray) else ids.to_pylist()
+    listed: list[Any] = ids.tolist()
     return listed
+
+
+# pyarrow's own conversions to and from numpy import pandas, which takes longer than reading a small run.
+
+
+def as_numpy(array: "pa.Array") -> NDArray[Any]:
+    """View a pyarrow array of numbers without gaps as numpy array."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    buffer = array.buffers()[1]
+    return (
+        np.frombuffer(buffer, kind)[array.offset : array.offset + len(array)]
+        if len(array)
+        else np.empty(0, kind)
+    )
+
+
+def as_arrow(numbers: NDArray[Any]) -> "pa.Array":
+    """View a numpy array of int64 as pyarrow array."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(
+        pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    )
+
+
+def offsets_of(text: "pa.Array") -> NDArray[np.signedinteger[Any]]:
+    """Give the n + 1 byte positions at which the n texts of a pyarrow array begin and end."""
+    if not len(text):
+        return np.zeros(1, np.int32)
+    wide = str(text.type).startswith("large_")
+    offsets: NDArray[np.signedinteger[Any]] = np.frombuffer(text.buffers()[1], np.int64 if wide else np.int32)
+    return offsets[text.offset : text.offset + len(text) + 1]
+
+
+def _text_array(texts: Sequence[Any]) -> "pa.Array":
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    return pa.Array.from_buffers(
+        pa.large_string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    )
 
 
 class DocumentIndex:
@@ -157,7 +234,7 @@ class DocumentIndex:
             Positions in ``ids`` of the judged documents, ascending, and their numbers.
         """
         rows = np.flatnonzero(self._table[prints >> self._shift])
-        found = [self.number.get(document, -1) for document in values(take(ids, rows))]
+        found = [self.number.get(document, -1) for document in values_at(ids, rows)]
         numbers = np.array(found, np.int64)
         return rows[numbers >= 0], numbers[numbers >= 0]
 
@@ -169,5 +246,7 @@ class DocumentIndex:
     @cached_property
     def _table(self) -> NDArray[np.bool_]:
         table = np.zeros(1 << (64 - int(self._shift)), np.bool_)
-        table[fingerprints(as_ids(list(self.number), "judged documents")) >> self._shift] = True
+        documents = list(self.number)
+        ids = _text_array(documents) if isinstance(documents[0], str) else np.array(documents, np.int64)
+        table[fingerprints(ids) >> self._shift] = True
         return table

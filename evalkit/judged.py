@@ -9,20 +9,12 @@ from typing import Any
 import numpy as np
 
 from evalkit import metrics
+from evalkit.columns import column
 from evalkit.errors import InputError
 from evalkit.ids import DocumentIndex, as_ids, values
 from evalkit.metrics import Gain
 
 MAX_GRADE = 100  # a larger number is some other column; as an exponential gain it would also overflow
-
-# What other tools call the columns, ours first.
-COLUMNS = {
-    "query": ("query_id", "case_id", "query-id", "qid", "q_id", "query"),
-    "document": ("document_id", "doc_id", "corpus-id", "docid", "docno", "document"),
-    "grade": ("grade", "relevance", "rel", "label", "score"),
-    "score": ("score", "sim"),
-    "rank": ("rank",),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,42 +110,6 @@ def check_ks(ks: Sequence[int]) -> None:
         raise InputError(
             f"cutoffs K must be whole numbers of at least 1, found {list(ks)}; give such as 1,3,5"
         )
-
-
-def column(table: Any, meaning: str) -> Any:  # noqa: ANN401 - pandas or pyarrow
-    """Take the column of a table that has one of the usual names.
-
-    Parameters
-    ----------
-    table
-        pandas DataFrame or pyarrow Table.
-    meaning
-        A key of `COLUMNS`.
-
-    Returns
-    -------
-    Series or ChunkedArray
-        The column.
-
-    Raises
-    ------
-    InputError
-        No such column; the text names those found.
-    """
-    found = column_or_none(table, meaning)
-    if found is None:
-        names = list(getattr(table, "column_names", None) or table.columns)
-        raise InputError(
-            f"no column for the {meaning}: expected one of {', '.join(COLUMNS[meaning])}, found {names}"
-        )
-    return found
-
-
-def column_or_none(table: Any, meaning: str) -> Any:  # noqa: ANN401
-    """Take a column as `column` does, or None when the table has none."""
-    names = getattr(table, "column_names", None) or table.columns
-    name = next((name for name in COLUMNS[meaning] if name in names), None)
-    return None if name is None else table[name]
 
 
 def _from_columns(table: Any) -> tuple[dict[Any, dict[Any, int]], int]:  # noqa: ANN401

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evalkit.blocks import Block
 from evalkit.errors import InputError
-from evalkit.ids import DocumentIndex, fingerprints, take, values
+from evalkit.ids import DocumentIndex, fingerprints, values, values_at
 
 Ties = Literal["given", "trec"]
 Ints = NDArray[np.int64]
@@ -196,7 +196,7 @@ def _refuse_repeated(block: Block, prints: NDArray[np.uint64]) -> None:
     rows = np.flatnonzero(np.isin(mixed, twice))
     owner = np.searchsorted(block.bounds, rows, side="right") - 1
     seen: set[tuple[int, Any]] = set()
-    for pair in zip(owner.tolist(), values(take(block.documents, rows)), strict=True):
+    for pair in zip(owner.tolist(), values_at(block.documents, rows), strict=True):
         if pair in seen:
             refuse_repeated(block.queries[pair[0]], pair[1])
         seen.add(pair)
@@ -219,7 +219,7 @@ def _by_id_descending(block: Block, order: Ints, equal_next: Bools) -> Ints:
     tied[1:] |= equal_next[:-1]
     rows = np.flatnonzero(tied)
     first, _ = groups_of(rows, equal_next)
-    text = [str(document) for document in values(take(block.documents, order[rows]))]
+    text = [str(document) for document in values_at(block.documents, order[rows])]
     place = np.empty(len(rows), np.int64)
     place[sorted(range(len(rows)), key=text.__getitem__)] = np.arange(len(rows))
     order = order.copy()

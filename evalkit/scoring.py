@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evalkit import metrics
+from evalkit.columns import column, has_column
 from evalkit.errors import InputError
 from evalkit.ids import as_ids
 from evalkit.joining import JoinReport, hints, query_hints, refuse_other_type, refuse_unjoined
-from evalkit.judged import Judged, check_ks, column, column_or_none, prepare
+from evalkit.judged import Judged, check_ks, prepare
 from evalkit.metrics import METRICS, Gain
 from evalkit.places import Places, Standing, Ties, in_blocks
 from evalkit.scores import Scores, TieBounds
@@ -118,10 +119,9 @@ def _blocks(table: Any) -> "Iterator[Block]":  # noqa: ANN401
 
     queries = as_ids(column(table, "query"), "queries of the rankings")
     documents = as_ids(column(table, "document"), "documents of the rankings")
-    scores = column_or_none(table, "score")
-    if scores is None:
-        scores = -_numbers(column(table, "rank"))
-    return slices(together(queries, documents, _numbers(scores)))
+    ranked = not has_column(table, "score")
+    numbers = _numbers(column(table, "rank" if ranked else "score"))
+    return slices(together(queries, documents, -numbers if ranked else numbers))
 
 
 def _numbers(scores: Any) -> metrics.Floats:  # noqa: ANN401
