@@ -91,7 +91,7 @@ def _guard_payload(name: str, hits: Sequence[Hit], allowed: dict[str, frozenset[
     for hit in hits:
         for field, values in allowed.items():
             value = hit.payload.get(field)
-            if value not in values:
+            if not isinstance(value, str) or value not in values:
                 raise InputError(
                     f"case {name}: Qdrant returned {_chunk(hit)} with {field} = {value!r}, which the filter does not "
                     f"allow (allowed: {', '.join(sorted(values))}); the collection is not what was indexed: "
