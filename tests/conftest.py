@@ -37,14 +37,19 @@ def outputs(
     folder = tmp_path / "outputs"
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(folder))
     for name in HOMES:
-        monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / name.lower()))
+        monkeypatch.setenv(name, str(shared_base(tmp_path_factory) / name.lower()))
     return folder
+
+
+def shared_base(factory: pytest.TempPathFactory) -> Path:
+    """Temporary folder of all workers of this test run."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]) -> Path:
     """Let the first worker that needs a folder build it, and the others wait for it."""
-    base = factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    shared = shared_base(factory)
     folder, draft = shared / name, shared / f"{name}-draft"
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -95,8 +100,7 @@ def example_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def build(folder: Path) -> None:
         from evalkit.reporting import report
 
-        base = tmp_path_factory.getbasetemp()
-        homes = {name: str(base / name.lower()) for name in HOMES}
+        homes = {name: str(shared_base(tmp_path_factory) / name.lower()) for name in HOMES}
         with environment(EVALKIT_OUTPUTS=str(folder), **homes):
             report({"dataset": "worker-runbooks"}, code=True, progress=False)
 
