@@ -136,7 +136,7 @@ def _cases(run: Run, chosen: Collection[str], k: int, quotes: Quotes) -> Iterato
     questions = _by_case(run.questions, chosen, k)
     scores, facts = _by_case(run.scores, chosen, k), _by_case(run.facts, chosen, k)
     rankings = _by_case(run.rankings, chosen, k)
-    judged, deep = _by_case(run.judgments, chosen), _by_case(run.deep, chosen)
+    outside = _by_case(_relevant_outside(run, k), chosen)
     depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
     for case_id in chosen:
         asked = questions[case_id].iloc[0]
@@ -144,7 +144,6 @@ def _cases(run: Run, chosen: Collection[str], k: int, quotes: Quotes) -> Iterato
         rows = rankings.get(case_id, run.rankings.iloc[:0])
         needed = facts.get(case_id, run.facts.iloc[:0])
         outcome, good = _outcome(score, needed, len(rows))
-        below = deep.get(case_id, run.deep.iloc[:0])
         yield render(
             _CASE,
             anchor=case_anchor(case_id),
@@ -159,7 +158,7 @@ def _cases(run: Run, chosen: Collection[str], k: int, quotes: Quotes) -> Iterato
             facts=[_fact(row, k, depth, run.record.search.threshold) for row in rows_of(needed)],
             ranking=[_ranked(row, quotes, run.record.retention, score is not None) for row in rows_of(rows)],
             reason="" if run.record.search.threshold is None else f" above {run.record.search.threshold}",
-            outside=_outside(judged.get(case_id), rows, below, depth),
+            outside=[_outside(row, depth) for row in rows_of(outside[case_id])] if case_id in outside else [],
         )
 
 
@@ -250,24 +249,19 @@ def _passage(text: str, quotes: Sequence[tuple[str, str]], retention: str) -> Ma
     return highlight(text, quotes) + ("…" if retention == "snippet" and len(text) >= 200 else "")
 
 
-def _outside(
-    judged: pd.DataFrame | None, ranking: pd.DataFrame, deep: pd.DataFrame, depth: int
-) -> list[dict[str, object]]:
-    if judged is None:
-        return []
-    key = ["document_id", "chunk_id"]
-    relevant = judged[judged["grade"] > 0]
-    held = (
-        relevant[key].merge(ranking[key], on=key, how="left", indicator=True)["_merge"].eq("both").to_numpy()
-    )
-    missing = relevant[~held].merge(deep[[*key, "rank", "score"]], on=key, how="left")
-    return [
-        {
-            "grade": GRADES[int(row.grade)],
-            "place": _place(row),
-            "rank": f"rank {int(row.rank)}, score {number(row.score, 4)}"
-            if pd.notna(row.rank)
-            else f"not within the first {depth} ranks",
-        }
-        for row in rows_of(missing.sort_values(["rank", *key], na_position="last"))
-    ]
+def _relevant_outside(run: Run, k: int) -> pd.DataFrame:
+    """Relevant chunks that the ranking at K does not hold, with rank and score of the diagnostic ranking."""
+    key = ["case_id", "document_id", "chunk_id"]
+    relevant = run.judgments[run.judgments["grade"] > 0]
+    at_k = run.rankings.loc[run.rankings["k"] == k, key]
+    missing = relevant.merge(at_k.assign(held=True), on=key, how="left")
+    missing = missing[missing["held"].isna()].drop(columns="held")
+    below = missing.merge(run.deep[[*key, "rank", "score"]], on=key, how="left")
+    return below.sort_values(["case_id", "rank", "document_id", "chunk_id"], na_position="last")
+
+
+def _outside(row: Row, depth: int) -> dict[str, object]:
+    rank = f"not within the first {depth} ranks"
+    if pd.notna(row.rank):
+        rank = f"rank {int(row.rank)}, score {number(row.score, 4)}"
+    return {"grade": GRADES[int(row.grade)], "place": _place(row), "rank": rank}

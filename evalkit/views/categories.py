@@ -211,4 +211,4 @@ def _with_bounds(row: Row) -> str:
 
 def _bounds(row: Row) -> str:
     low, high = row["low"], row["high"]
-    return "[no interval]" if pd.isna(low) else f"[{number(low)}, {number(high)}]"
+    return "[no interval]" if pd.isna(low) else f"[{number(low)},\u00a0{number(high)}]"

@@ -14,6 +14,7 @@ from evalkit.plots.style import METRIC_LABELS
 from evalkit.views.markup import case_link, render
 
 MISSING = "–"
+LONG_TEXT = 40
 BAR = "rgba(87,144,252,.30)"
 SCORE_COLUMNS = (*METRIC_LABELS, "judged")
 LABELS = {
@@ -168,12 +169,22 @@ def _styler(
     numeric = [column for column in cells.columns if pd.api.types.is_numeric_dtype(cells[column])]
     right = [{"selector": "", "props": "text-align:right"}]
     styler.set_table_styles(dict.fromkeys(numeric, right), overwrite=False)
+    long = [
+        column for column in cells.columns if column not in numeric and _longest(cells[column]) > LONG_TEXT
+    ]
+    styler.set_table_styles(
+        {column: [{"selector": "", "props": "min-width:15rem"}] for column in long}, overwrite=False
+    )
     barred = [column for column in numeric if _last(column) in bars]
     if barred:
         styler.bar(subset=barred, vmin=0, vmax=1, color=BAR)
     for level in range(cells.columns.nlevels):
         styler.format_index(lambda label: str(escape(names.get(str(label), str(label)))), axis=1, level=level)
     return cast("Styler", styler)
+
+
+def _longest(values: "pd.Series[Any]") -> int:
+    return max((len(value) for value in values if isinstance(value, str)), default=0)
 
 
 def _with_scopes(html: str, corner: str, levels: int) -> Markup:
