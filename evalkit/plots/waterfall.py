@@ -26,8 +26,16 @@ def evidence_waterfall(steps: pd.DataFrame) -> tuple[Figure, str]:
     axes = grid[0, 0]
     places = np.arange(len(steps))
     axes.barh(places, steps["facts"], color=BLUE, height=0.6)
+    lossy = steps["lost"].to_numpy() > 0
+    losses = steps[lossy]
     axes.barh(
-        places, steps["lost"], left=steps["facts"], color="white", edgecolor=RED, hatch="////", height=0.6
+        places[lossy],
+        losses["lost"],
+        left=losses["facts"],
+        color="white",
+        edgecolor=RED,
+        hatch="////",
+        height=0.6,
     )
     for place, row in zip(places, steps.to_dict("records"), strict=True):
         lost = f" (−{row['lost']})" if row["lost"] else ""

@@ -42,7 +42,7 @@ def chunkings_verdict(paired: pd.DataFrame, lost: pd.DataFrame, baseline: str) -
     if len(lost):
         counts = ", ".join(f"{name}: {count}" for name, count in lost["chunking"].value_counts().items())
         parts.append(
-            banner("warning", f"Facts cut apart by a chunk border, so that nothing can find them: {counts}.")
+            banner("warning", f"Facts cut apart by a chunk border, which no search can find: {counts}.")
         )
     n = int(complete["n"].min()) if len(complete) else 0
     if n < FEW:
