@@ -82,13 +82,25 @@ def chunk_documents(documents: Iterable[Document], version: str) -> Iterator[Chu
         acting on chunks takes them all first.
     """
     if version not in VERSIONS:
-        raise InputError(f"chunking version {version!r} is unknown; known: {', '.join(sorted(VERSIONS))}")
-    return _chunks(documents, version)
+        raise InputError(unknown_version(version))
+    return _all_or_refused(documents, version)
 
 
-def _chunks(documents: Iterable[Document], version: str) -> Iterator[Chunk]:
+def unknown_version(version: str) -> str:
+    """Say that there is no such chunking version, and which there are."""
+    return f"chunking version {version!r} is unknown; known: {', '.join(sorted(VERSIONS))}"
+
+
+def _all_or_refused(documents: Iterable[Document], version: str) -> Iterator[Chunk]:
+    faults: list[str] = []
+    yield from cut_documents(documents, version, faults)
+    if faults:
+        refuse(f"chunking {version}", faults)
+
+
+def cut_documents(documents: Iterable[Document], version: str, faults: list[str]) -> Iterator[Chunk]:
+    """Cut the documents that can be cut, and add a fault for each other one; see `chunk_documents`."""
     cut = VERSIONS[version]
-    faults = []
     for document in documents:
         place = f"{document.source}: document {document.document_id!r}"
         try:
@@ -108,8 +120,6 @@ def _chunks(documents: Iterable[Document], version: str) -> Iterator[Chunk]:
                 document.publication_state,
                 text,
             )
-    if faults:
-        refuse(f"chunking {version}", faults)
 
 
 def section_paragraphs(body: str) -> Passages:
@@ -158,6 +168,23 @@ def paragraphs(body: str) -> Passages:
     return [
         (f"{slug}/p{number}", text) for slug, texts in _sections(body) for number, text in enumerate(texts)
     ]
+
+
+def whole_document(body: str) -> Passages:
+    """Make the whole body one chunk, however long, for collections whose judgments name documents.
+
+    Parameters
+    ----------
+    body
+        Text of a document; headings are plain text.
+
+    Returns
+    -------
+    list of (str, str)
+        One chunk ``document`` with the folded paragraphs joined by one blank line; none for an empty body.
+    """
+    texts = _paragraphs(body.split("\n"))
+    return [("document", "\n\n".join(texts))] if texts else []
 
 
 def sentences(body: str) -> list[str]:
@@ -261,4 +288,5 @@ def _pack(texts: list[str]) -> Iterator[list[str]]:
 VERSIONS: dict[str, Callable[[str], Passages]] = {
     "section-paragraphs-80w-overlap1-v1": section_paragraphs,
     "paragraphs-v1": paragraphs,
+    "whole-document-v1": whole_document,
 }

@@ -38,7 +38,7 @@ def column(table: Any, meaning: str) -> Any:  # noqa: ANN401 - pandas or pyarrow
 
 
 def column_name(table: Any, meaning: str, where: object = "the table") -> str:  # noqa: ANN401
-    """Find the name of a column; parameters and errors as for `column`, ``where`` stands in the error."""
+    """Find the name of a column of a table or schema; as `column`, ``where`` stands in the error."""
     names = _names(table)
     name = next((name for name in COLUMNS[meaning] if name in names), None)
     if name is None:
@@ -54,4 +54,5 @@ def has_column(table: Any, meaning: str) -> bool:  # noqa: ANN401
 
 
 def _names(table: Any) -> list[str]:  # noqa: ANN401
-    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+    attribute = next(name for name in ("column_names", "columns", "names") if hasattr(table, name))
+    return list(getattr(table, attribute))

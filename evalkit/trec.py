@@ -161,7 +161,8 @@ def _begins(path: Path, magic: bytes) -> bool:
         return stream.read(len(magic)) == magic
 
 
-def _open(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading bytes, unpacked when it is gzipped."""
     return gzip.open(path, "rb") if _begins(path, b"\x1f\x8b") else path.open("rb")  # type: ignore[return-value]
 
 
@@ -170,7 +171,7 @@ def _arrow_stream(path: Path) -> pa.NativeFile:
 
 
 def _sample(path: Path) -> bytes:
-    with _open(path) as stream:
+    with open_bytes(path) as stream:
         return stream.read(1 << 16)
 
 
@@ -188,7 +189,7 @@ def _text_batches(path: Path, layout: _Layout) -> Iterator[pa.RecordBatch]:
         except pa.ArrowInvalid:
             pass
     try:
-        with _open(path) as source:
+        with open_bytes(path) as source:
             for batch in _parsed(io.BufferedReader(_Folded(source), _BLOCK), layout, " "):
                 # What came before the switch has been given already: the rows are the same.
                 known = min(rows, batch.num_rows)
@@ -273,7 +274,7 @@ class _Folded(io.RawIOBase):
 def _fault(path: Path, layout: _Layout) -> str | None:
     """Find the first faulty line and say what is wrong with it."""
     number = 0
-    with _open(path) as stream:
+    with open_bytes(path) as stream:
         for line in iter(lambda: stream.readline(_BLOCK), b""):
             number += 1
             if number == 1 and layout.heading:
@@ -308,10 +309,10 @@ def _parquet_batches(path: Path, number: str) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        empty = file.schema_arrow.empty_table()
-        query, document = column_name(empty, "query", path), column_name(empty, "document", path)
-        value = "rank" if number == "score" and not has_column(empty, "score") else number
-        value_name = column_name(empty, value, path)
+        schema = file.schema_arrow
+        query, document = column_name(schema, "query", path), column_name(schema, "document", path)
+        value = "rank" if number == "score" and not has_column(schema, "score") else number
+        value_name = column_name(schema, value, path)
         if not file.metadata.num_rows:
             raise InputError(f"{path}: holds no rows")
         for batch in file.iter_batches(

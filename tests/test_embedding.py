@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit import paths, recorded
-from evalkit.chunking import VERSIONS, Chunk, ChunkKey
+from evalkit.chunking import Chunk, ChunkKey
 from evalkit.dataset import load_dataset
 from evalkit.embedders import dataset_prompts, embed_cached, open_embedder, record_vectors
 from evalkit.embedding import (
@@ -34,6 +34,10 @@ from evalkit.settings import EmbeddingSettings
 from evalkit.vectors import VectorCache
 
 DIMENSION = 8
+RECORDED = (
+    "section-paragraphs-80w-overlap1-v1",
+    "paragraphs-v1",
+)  # versions whose vectors are in data/embeddings
 
 
 def chunk(title="Workers", text="Drain {the} queue."):
@@ -197,7 +201,7 @@ def test_every_prompt_of_both_data_sets_is_recorded():
         prompts = [
             prompt
             for name in ("worker-runbooks", "platform-runbooks")
-            for prompt in dataset_prompts(load_dataset(name), VERSIONS, identity.profile)
+            for prompt in dataset_prompts(load_dataset(name), RECORDED, identity.profile)
         ]
         vectors, embedded = embed_cached(embedder, cache, prompts)
     assert (
@@ -483,13 +487,13 @@ def test_recording_makes_what_the_recorded_embedder_reads(tmp_path):
         assert (done.already, done.added, done.embedded) == (0, 4, 4)
         again = record_vectors(dataset, Live(), cache, target)
         assert (again.already, again.added, again.embedded, again.file) == (4, 0, 0, None)
-        more = record_vectors(dataset, Live(), cache, target, VERSIONS)
+        more = record_vectors(dataset, Live(), cache, target, RECORDED)
         assert (more.already, more.added) == (4, 1)  # both paragraphs make one chunk of the other version
     assert sorted(path.name for path in target.iterdir()) == sorted(
         ["canary.txt", "model.json", done.file.name, more.file.name]
     )
     settings = EmbeddingSettings.checked(model="tiny:1", profile="text-only", embeddings=str(target))
-    prompts = dataset_prompts(dataset, VERSIONS, "text-only")
+    prompts = dataset_prompts(dataset, RECORDED, "text-only")
     with open_embedder(settings) as embedder:
         assert np.array_equal(embedder.embed(prompts), np.stack([made(one.text) for one in prompts]))
         assert (embedder.identity.digest, embedder.identity.dimension) == ("sha256:one", DIMENSION)
