@@ -168,7 +168,7 @@ def rates_at(questions: pd.DataFrame, evidence: pd.DataFrame, threshold: float |
 
 
 def sweep(questions: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame:
-    """Count what every threshold does that decides differently from the others.
+    """Count what every threshold does that does something else than its neighbours.
 
     Parameters
     ----------
@@ -178,24 +178,26 @@ def sweep(questions: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a threshold in ascending order: -inf (whatever came back is accepted), then every distinct top score
-        (a threshold equal to a score rejects it). Columns ``threshold, false_acceptances, n_unsupported,
-        false_acceptance, false_acceptance_low, false_acceptance_high, false_rejections, n_answerable,
-        false_rejection, false_rejection_low, false_rejection_high, coverage, complete, n_facts, answered,
-        risk_unsupported, risk_incomplete``. Rates are NaN without n. ``answered`` is the share of all questions
-        that are accepted; among these, ``risk_unsupported`` is the share without an answer and ``risk_incomplete``
-        the share that have no answer or miss a required fact above the threshold (the risk-coverage curve of
-        El-Yaniv and Wiener, JMLR 11, 2010); NaN when nothing is accepted.
+        One row a threshold in ascending order: -inf (whatever came back is accepted), then every distinct score of a
+        top hit or a fact, since there something changes (a threshold equal to a score rejects it). Columns
+        ``threshold``; ``false_acceptances, n_unsupported, false_acceptance, false_acceptance_low,
+        false_acceptance_high``; ``false_rejections, n_answerable, false_rejection, false_rejection_low,
+        false_rejection_high``; ``coverage, complete, n_facts, answered, risk_unsupported, risk_incomplete``. Rates are
+        NaN without n. ``answered`` is the share of all questions that are accepted; among these,
+        ``risk_unsupported`` is the share without an answer and ``risk_incomplete`` the share that have no answer or
+        miss a required fact above the threshold (the risk-coverage curve of El-Yaniv and Wiener, JMLR 11, 2010); NaN
+        when nothing is accepted.
     """
     scores = questions["score"].to_numpy(dtype=np.float32)
     answerable = questions["answerable"].to_numpy(dtype=bool)
-    thresholds = np.concatenate([[-np.inf], np.unique(scores[~np.isnan(scores)])]).astype(np.float32)
+    fact_scores = evidence["score"].to_numpy(dtype=np.float32)
+    steps = np.unique(np.concatenate([scores, fact_scores]))
+    thresholds = np.concatenate([[-np.inf], steps[~np.isnan(steps)]]).astype(np.float32)
     n_unsupported, n_answerable = int((~answerable).sum()), int(answerable.sum())
     accepted_unsupported = _above(scores[~answerable], thresholds)
     accepted_answerable = _above(scores[answerable], thresholds)
     rejected = n_answerable - accepted_answerable
 
-    fact_scores = evidence["score"].to_numpy(dtype=np.float32)
     by_case = pd.Series(fact_scores).groupby(evidence["case_id"].to_numpy())
     n_facts = by_case.ngroups
     per_fact = 1 / by_case.transform("size").to_numpy(dtype=np.float64)

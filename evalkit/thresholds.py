@@ -160,16 +160,16 @@ def choose(
     ThresholdChoice
         Without unsupported questions the rule ``false-acceptance`` chooses no threshold at all (None).
     """
-    table = sweep(questions, evidence)
-    false_acceptances, false_rejections = table["false_acceptances"], table["false_rejections"]
+    # Rows that decide the same about every question differ in evidence alone: the first one stands for them.
+    counts = ["false_acceptances", "false_rejections"]
+    table = sweep(questions, evidence).drop_duplicates(counts, ignore_index=True)
     if rule.kind == "costs":
-        loss = rule.cost_false_acceptance * false_acceptances + rule.cost_false_rejection * false_rejections
-        allowed = pd.Series(data=True, index=table.index)
+        prices = np.array([rule.cost_false_acceptance, rule.cost_false_rejection])
+        ranked = table.assign(loss=table[counts].to_numpy() @ prices)
     else:
-        loss = false_rejections.astype("float64")
-        allowed = ~(table["false_acceptance"] > rule.max_false_acceptance)
-    ranked = table.assign(loss=loss)[allowed].sort_values(["loss", "false_acceptances"], kind="stable")
-    best = int(ranked.index[0])
+        ranked = table.assign(loss=table["false_rejections"])
+        ranked = ranked[~(ranked["false_acceptance"] > rule.max_false_acceptance)]
+    best = int(ranked.sort_values(["loss", "false_acceptances"], kind="stable").index[0])
     at_least = float(table["threshold"].iloc[best])
     below = float(table["threshold"].iloc[best + 1]) if best + 1 < len(table) else float("inf")
     return ThresholdChoice(_between(at_least, below), at_least, below, rule, chosen_on, k)

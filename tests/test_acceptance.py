@@ -51,19 +51,18 @@ FACTS = needed(("a", 0, 0.9), ("a", 1, 0.5), ("b", 0, 0.6), ("c", 0, NAN))
 def test_a_sweep_by_hand():
     table = sweep(QUESTIONS, FACTS)
     assert tuple(table.columns) == SWEEP
-    assert table["threshold"].tolist() == [
-        -np.inf,
-        *(float(np.float32(t)) for t in (0.3, 0.4, 0.6, 0.7, 0.9)),
-    ]
-    assert table["false_acceptances"].tolist() == [2, 1, 1, 1, 0, 0]
-    assert table["false_rejections"].tolist() == [0, 0, 1, 2, 2, 3]
-    assert table["coverage"].tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1 / 6, 1 / 6, 0])
-    assert table["complete"].tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 0, 0, 0])
-    assert table["answered"].tolist() == pytest.approx([1, 4 / 5, 3 / 5, 2 / 5, 1 / 5, 0])
-    assert table["risk_unsupported"].tolist()[:5] == pytest.approx([2 / 5, 1 / 4, 1 / 3, 1 / 2, 0])
+    steps = [float(np.float32(t)) for t in (0.3, 0.4, 0.5, 0.6, 0.7, 0.9)]
+    assert table["threshold"].tolist() == [-np.inf, *steps]
+    assert table["false_acceptances"].tolist() == [2, 1, 1, 1, 1, 0, 0]
+    assert table["false_rejections"].tolist() == [0, 0, 1, 1, 2, 2, 3]
+    # At 0.5 no decision changes, but a loses its second fact.
+    assert table["coverage"].tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1 / 2, 1 / 6, 1 / 6, 0])
+    assert table["complete"].tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1 / 3, 0, 0, 0])
+    assert table["answered"].tolist() == pytest.approx([1, 4 / 5, 3 / 5, 3 / 5, 2 / 5, 1 / 5, 0])
+    assert table["risk_unsupported"].tolist()[:6] == pytest.approx([2 / 5, 1 / 4, 1 / 3, 1 / 3, 1 / 2, 0])
     # c is accepted and misses its fact up to 0.4; above 0.5, a misses its second fact.
-    assert table["risk_incomplete"].tolist()[:5] == pytest.approx([3 / 5, 2 / 4, 1 / 3, 2 / 2, 1 / 1])
-    assert math.isnan(table["risk_unsupported"].iloc[5])
+    assert table["risk_incomplete"].tolist()[:6] == pytest.approx([3 / 5, 2 / 4, 1 / 3, 2 / 3, 2 / 2, 1 / 1])
+    assert math.isnan(table["risk_unsupported"].iloc[6])
     assert (table["n_facts"] == 3).all()
     both = table.iloc[0]
     assert (both["false_acceptance_low"], both["false_acceptance_high"]) == (

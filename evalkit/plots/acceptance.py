@@ -112,7 +112,7 @@ def errors_over_threshold(exploration: Exploration) -> Drawn:
     evidence.set_xlabel("threshold: a question is accepted when its top score is above it")
     for axes in (errors, evidence):
         _mark_threshold(axes, exploration, label=axes is errors)
-        axes.legend(loc="best")
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=2, borderaxespad=0.0)
     rates = exploration.chosen_at
     return figure, (
         f"Stair lines over all thresholds on {chosen_on}. {_threshold_words(exploration)} There: {'; '.join(texts)}; "
@@ -174,8 +174,9 @@ def roc_and_risk(exploration: Exploration) -> Drawn:
 
 
 def _row_of_choice(exploration: Exploration) -> "pd.Series[float]":
-    table = exploration.sweep
-    return table[table["threshold"] == exploration.choice.at_least].iloc[0]
+    table, threshold = exploration.sweep, exploration.choice.threshold
+    reached = table["threshold"] <= (-np.inf if threshold is None else np.float32(threshold))
+    return table[reached].iloc[-1]
 
 
 def _stairs(thresholds: "pd.Series[float]") -> np.ndarray:

@@ -10,7 +10,7 @@ from evalkit.runs import Run
 from evalkit.statistics import FEW
 from evalkit.thresholds import Exploration, ThresholdChoice
 from evalkit.views.cases import case_evidence
-from evalkit.views.markup import banner, page
+from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import MISSING, key_values, number, table
 
 ROWS = 200
@@ -72,40 +72,36 @@ def rates(exploration: Exploration) -> HTML:
 
 
 def whole_sweep(exploration: Exploration, limit: int = ROWS) -> HTML:
-    """Show every threshold that decides differently; very long sweeps are thinned evenly, which a sentence says."""
+    """Show every threshold at which something changes; long sweeps are thinned evenly, which a sentence says."""
     sweep = exploration.sweep
     kept = np.unique(np.linspace(0, len(sweep) - 1, min(limit, len(sweep))).round().astype(int))
-    rows = sweep.iloc[kept]
+    rows = sweep.iloc[kept].reset_index(drop=True)
     frame = pd.DataFrame(
         {
-            "threshold": [_name(None if value == -np.inf else value) for value in rows["threshold"]],
-            "false_acceptances": rows["false_acceptances"].to_numpy(),
-            "false_acceptance": rows["false_acceptance"].to_numpy(),
-            "acceptance_bounds": _bounds(rows, "false_acceptance"),
-            "false_rejections": rows["false_rejections"].to_numpy(),
-            "false_rejection": rows["false_rejection"].to_numpy(),
-            "rejection_bounds": _bounds(rows, "false_rejection"),
-            **{
-                name: rows[name].to_numpy()
-                for name in ("coverage", "complete", "answered", "risk_incomplete")
-            },
+            "threshold": ["none" if value == -np.inf else number(value, 5) for value in rows["threshold"]],
+            "false_acceptances": rows["false_acceptances"],
+            "false_acceptance": _with_bounds(rows, "false_acceptance"),
+            "false_rejections": rows["false_rejections"],
+            "false_rejection": _with_bounds(rows, "false_rejection"),
+            **{name: rows[name] for name in ("coverage", "complete", "answered", "risk_incomplete")},
         }
     )
     first = sweep.iloc[0]
     counted = f"{first['n_unsupported']:.0f} unsupported, {first['n_answerable']:.0f} answerable questions"
     thinned = "" if len(kept) == len(sweep) else f"; {len(kept)} of {len(sweep)} rows"
     labels = {
+        "threshold": "score above",
         "false_acceptances": "unsupported accepted",
-        "false_acceptance": "rate",
-        "acceptance_bounds": "95 % bounds",
+        "false_acceptance": "rate [95 % bounds]",
         "false_rejections": "answerable rejected",
-        "false_rejection": "rate",
-        "rejection_bounds": "95 % bounds",
+        "false_rejection": "rate [95 % bounds]",
         "answered": "share accepted",
         "risk_incomplete": "risk among accepted",
     }
     caption = f"All thresholds on {exploration.choice.chosen_on} ({counted}{thinned})"
-    return page(table(frame, caption, labels=labels, bars=()))
+    shown = table(frame, caption, labels=labels, bars=())
+    folded = "<details><summary>Show the table: {{ n }} thresholds</summary>{{ shown }}</details>"
+    return page(render(folded, n=len(frame), shown=shown))
 
 
 def wrong_decisions(exploration: Exploration, limit: int = ROWS) -> HTML:
@@ -221,9 +217,9 @@ def _wrong(
     )
 
 
-def _bounds(rows: pd.DataFrame, rate: str) -> list[str]:
-    ends = zip(rows[f"{rate}_low"], rows[f"{rate}_high"], strict=True)
-    return [f"{number(low)} to {number(high)}" for low, high in ends]
+def _with_bounds(rows: pd.DataFrame, rate: str) -> list[str]:
+    ends = zip(rows[rate], rows[f"{rate}_low"], rows[f"{rate}_high"], strict=True)
+    return [f"{number(value)} [{number(low)}, {number(high)}]" for value, low, high in ends]
 
 
 def _name(threshold: float | None) -> str:
