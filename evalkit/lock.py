@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from evalkit.chunking import sentences
-from evalkit.datafiles import checked, read_json_lines, refuse
+from evalkit.datafiles import checked, read_json_lines
 from evalkit.dataset import Dataset
 from evalkit.fields import Record
 from evalkit.files import write_whole
@@ -104,22 +104,24 @@ def around(quote: str, body: str, parts: Sequence[str]) -> str | None:
     return " ".join(touched)
 
 
-def read_lock(folder: Path) -> dict[Key, str] | None:
+def read_lock(folder: Path, faults: list[str]) -> dict[Key, str] | None:
     """Read the reviewed texts.
+
+    Parameters
+    ----------
+    folder
+        Folder of the data set.
+    faults
+        Gets a fault for each line that `write_lock` did not write.
 
     Returns
     -------
     dict or None
         Reviewed text of each label; None without a lock.
-
-    Raises
-    ------
-    InputError
-        Lines that `write_lock` did not write.
     """
     if not (folder / LOCK).exists():
         return None
-    faults: list[str] = []
+    known = len(faults)
     reviewed: dict[Key, str] = {}
     for line, value in read_json_lines(folder, LOCK, LOCK, faults):
         entry = checked(_Entry, value, line, faults)
@@ -133,9 +135,9 @@ def read_lock(folder: Path) -> dict[Key, str] | None:
                 f"{line}: {key.kind} {key.label!r} of document {key.document!r} stands there already"
             )
         reviewed[key] = entry.text
-    if faults:
-        refuse(
-            f"{folder / LOCK} was edited; restore it, or delete it, review all labels and accept them", faults
+    if len(faults) > known:
+        faults.append(
+            f"{folder / LOCK} was edited; restore it, or delete it, review all labels and accept them"
         )
     return reviewed
 

@@ -5,15 +5,14 @@ was taken from; ``labels.lock`` holds both. A label on another text stops every 
 The chunks that a quote reaches are in no lock: they follow the quote.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from evalkit.chunking import Chunk, chunk_documents, sentences
+from evalkit.chunking import VERSIONS, Chunk, cut_documents, sentences, unknown_version
 from evalkit.datafiles import refuse
-from evalkit.dataset import Dataset, read_dataset
-from evalkit.errors import InputError
+from evalkit.dataset import DESCRIPTION, Dataset, read_dataset
 from evalkit.labels import Labels, Passages, guard
 from evalkit.lock import LOCK, Key, around, read_lock, standings, write_lock
 from evalkit.wording import closest_span, closest_text, fold, likeness, word_diff
@@ -97,7 +96,7 @@ class LabelReview:
     dropped
         Reviewed texts that no label names any more.
     faults
-        Faults of the labels themselves, as the guard lists them.
+        Faults of the labels themselves, as the guard lists them, and of the lock.
     notices
         What a run should mention.
     """
@@ -136,25 +135,20 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
     if loaded is None:
         refuse(what, faults)
     version = chunking or loaded.chunking
-    chunks: list[Chunk] = []
-    try:
-        chunks.extend(chunk_documents(loaded.documents, version))
-    except InputError as error:
-        faults.append(str(error))
+    if version not in VERSIONS:
+        faults.append(f"{DESCRIPTION if chunking is None else 'chunking'}: {unknown_version(version)}")
+        refuse(what, faults)
+    chunks = tuple(cut_documents(loaded.documents, version, faults))
     if not chunks:
         refuse(what, faults)
     passages = Passages(loaded, chunks)
     labels, label_faults = guard(loaded, passages)
-    faults += label_faults
-    try:
-        review = _review(loaded, passages, ())
-        faults += [_fault(change) for change in review.changes]
-    except InputError as error:
-        faults.append(str(error))
+    review = _review(loaded, passages, label_faults)
+    faults += [*review.faults, *map(_fault, review.changes)]
     if faults:
         refuse(what, faults)
     notices = (*labels.notices, *review.notices)
-    return Labelled(loaded, version, tuple(chunks), replace(labels, notices=notices))
+    return Labelled(loaded, version, chunks, replace(labels, notices=notices))
 
 
 def check_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
@@ -170,12 +164,7 @@ def check_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
     Returns
     -------
     LabelReview
-        With the faults of the guard as well.
-
-    Raises
-    ------
-    InputError
-        The lock cannot be read: not made by ``evalkit labels accept``, or edited since.
+        With the faults of the guard and of the lock itself.
     """
     passages = Passages(dataset, chunks)
     return _review(dataset, passages, guard(dataset, passages)[1])
@@ -204,12 +193,12 @@ def accept_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
         The lock cannot be written.
     """
     passages = Passages(dataset, chunks)
-    _, faults = guard(dataset, passages)
+    review = _review(dataset, passages, guard(dataset, passages)[1])
+    faults = list(review.faults)
     if not passages.own:
         faults.insert(0, f"labels are accepted under {dataset.chunking}, the data set's own chunking version")
     if faults:
         refuse(f"labels of data set {dataset.name!r} are not accepted", faults)
-    review = _review(dataset, passages, ())
     now = standings(dataset, passages)
     write_lock(
         dataset.folder, [(key, standing.text) for key, standing in now.items() if standing.text is not None]
@@ -267,8 +256,9 @@ def _texts(change: Change, indent: str) -> str:
     return "\n".join(indent + line for line in lines)
 
 
-def _review(dataset: Dataset, passages: Passages, faults: Iterable[str]) -> LabelReview:
-    lock = read_lock(dataset.folder)
+def _review(dataset: Dataset, passages: Passages, label_faults: Sequence[str]) -> LabelReview:
+    faults = list(label_faults)
+    lock = read_lock(dataset.folder, faults)
     reviewed = lock or {}
     now = standings(dataset, passages)
     proposals = _Proposals(passages)

@@ -38,6 +38,7 @@ def write_dataset(
     documents: Mapping[str, str],
     answerable: list[dict[str, Any]],
     unsupported: list[dict[str, Any]] | None = None,
+    /,
     **fields: Any,
 ) -> Path:
     """Write a data set: bodies by document id (or whole files by name with ``.md``)."""

@@ -219,7 +219,7 @@ def test_new_and_dropped_labels_are_told(folder):
         "1 labelled texts not in labels.lock: review, then `evalkit labels accept`",
     )
     accept(folder)
-    assert {key.label for key in read_lock(folder)} == {"start/p0", "wait for the readers"}
+    assert {key.label for key in read_lock(folder, [])} == {"start/p0", "wait for the readers"}
 
 
 def test_under_another_version_only_sentences_are_compared(folder):
@@ -266,6 +266,7 @@ def test_a_lock_that_was_edited_is_refused_with_all_other_faults(folder, change,
     assert part in text
     assert "case 'bare': no labels" in text
     write_dataset(folder, DOCUMENTS, [POSITIONAL, ANCHORED])
+    assert part in "\n".join(check(folder).faults)
     with pytest.raises(InputError, match="was edited; restore it"):
         accept(folder)
 
