@@ -182,8 +182,8 @@ def sweep(questions: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame:
         top hit or a fact, since there something changes (a threshold equal to a score rejects it). Columns
         ``threshold``; ``false_acceptances, n_unsupported, false_acceptance, false_acceptance_low,
         false_acceptance_high``; ``false_rejections, n_answerable, false_rejection, false_rejection_low,
-        false_rejection_high``; ``coverage, complete, n_facts, answered, risk_unsupported, risk_incomplete``. Rates are
-        NaN without n. ``answered`` is the share of all questions that are accepted; among these,
+        false_rejection_high``; ``coverage, complete, n_facts, answered, risk_unsupported, risk_incomplete``. Rates
+        are NaN without n. ``answered`` is the share of all questions that are accepted; among these,
         ``risk_unsupported`` is the share without an answer and ``risk_incomplete`` the share that have no answer or
         miss a required fact above the threshold (the risk-coverage curve of El-Yaniv and Wiener, JMLR 11, 2010); NaN
         when nothing is accepted.

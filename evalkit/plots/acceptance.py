@@ -105,14 +105,13 @@ def errors_over_threshold(exploration: Exploration) -> Drawn:
     unit_axis(errors, "share of questions")
     unit_axis(evidence, "mean over cases")
     chosen_on = exploration.choice.chosen_on
-    errors.set_title(f"Errors on {chosen_on}, with 95 % Clopper-Pearson bands")
-    evidence.set_title(
-        f"Required evidence above the threshold (n = {exploration.chosen_at.n_facts} with facts)"
-    )
+    n_facts = exploration.chosen_at.n_facts
+    errors.set_title(f"Errors on {chosen_on}, with 95 % Clopper-Pearson bands", pad=24)
+    evidence.set_title(f"Required evidence above the threshold (n = {n_facts} with facts)", pad=24)
     evidence.set_xlabel("threshold: a question is accepted when its top score is above it")
     for axes in (errors, evidence):
         _mark_threshold(axes, exploration, label=axes is errors)
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=2, borderaxespad=0.0)
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.99), ncols=2, borderaxespad=0.0)
     rates = exploration.chosen_at
     return figure, (
         f"Stair lines over all thresholds on {chosen_on}. {_threshold_words(exploration)} There: {'; '.join(texts)}; "
