@@ -1,0 +1,231 @@
+"""Runs of ours for other tools, and rankings of other retrievers for us.
+
+A passage goes into files of other tools under one id, ``<document>#<chunk>``; white space, ``#`` and ``%`` within
+the parts are percent-encoded.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evalkit import beir, trec
+from evalkit.chunking import Chunk, chunk_documents
+from evalkit.dataset import Dataset, load_dataset
+from evalkit.errors import InputError
+from evalkit.files import whole_folder, write_whole
+from evalkit.runs import Run
+
+_RESERVED = re.compile(r"[\s#%]")
+_COLUMNS = ["case_id", "rank", "document_id", "chunk_id", "score"]
+
+
+def passage_id(document: str, chunk: str) -> str:
+    """Give the one id under which other tools know a passage."""
+    return "#".join(_RESERVED.sub(_percent, part) for part in (document, chunk))
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match.group().encode())
+
+
+def export_trec(run: Run, folder: Path) -> list[Path]:
+    """Write a run as ``run.trec`` and ``qrels.trec``.
+
+    Parameters
+    ----------
+    run
+        A finished run. The rankings at its largest K are written, unsupported questions included; scores are made
+        from the ranks, so that every tool keeps the order.
+    folder
+        Made when absent.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        A case id that holds white space.
+    InfrastructureError
+        The disk refused.
+    """
+    contents = {
+        folder / "run.trec": trec.write_run(_ranked(run), run.run_id),
+        folder / "qrels.trec": trec.write_qrels(_judged(run)),
+    }
+    for path, content in contents.items():
+        write_whole(path, content)
+    return list(contents)
+
+
+def export_beir(run: Run, folder: Path) -> list[Path]:
+    """Write a run as BEIR folder: corpus and queries of its data set, its judgments, and ``run.trec``.
+
+    Parameters
+    ----------
+    run
+        A finished run, whose data set must be as it was.
+    folder
+        The new folder, with ``corpus.jsonl`` (eligible chunks under the run's chunking), ``queries.jsonl``,
+        ``qrels/test.tsv`` and ``run.trec``; must not exist.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        `folder` exists, the data set has changed since the run, or an id holds white space.
+    InfrastructureError
+        The disk refused.
+    """
+    if folder.exists():
+        raise InputError(f"{folder} exists; remove it or give another folder")
+    dataset = load_dataset(str(run.record.parameters["dataset"]))
+    recorded = run.record.dataset
+    now = (dataset.corpus_sha256, dataset.cases_sha256)
+    if now != (recorded.corpus_sha256, recorded.cases_sha256):
+        raise InputError(
+            f"data set {dataset.name!r} has changed since run {run.run_id}; evaluate again, then export the new run"
+        )
+    questions = [(case.id, case.question) for case in (*dataset.cases, *dataset.unsupported)]
+    contents = {
+        "corpus.jsonl": beir.corpus_text(_passages(dataset, run.record.chunking)),
+        "queries.jsonl": beir.queries_text(questions),
+        "qrels/test.tsv": beir.qrels_text(_judged(run)),
+        "run.trec": trec.write_run(_ranked(run), run.run_id),
+    }
+    with whole_folder(folder) as draft:
+        for name, content in contents.items():
+            (draft / name).parent.mkdir(exist_ok=True)
+            (draft / name).write_text(content, encoding="utf-8")
+    return [folder / name for name in contents]
+
+
+def _passages(dataset: Dataset, chunking: str) -> Iterator[beir.Passage]:
+    for chunk in chunk_documents(filter(dataset.is_eligible, dataset.documents), chunking):
+        yield beir.Passage(passage_id(chunk.document_id, chunk.chunk_id), chunk.title, chunk.text)
+
+
+def _ranked(run: Run) -> Iterator[tuple[str, str, float]]:
+    rankings = run.rankings
+    rows = rankings[rankings["k"] == rankings["k"].max()].sort_values(["case_id", "rank"])
+    length = rows.groupby("case_id")["rank"].transform("max")
+    scores = (length - rows["rank"] + 1).tolist()
+    return zip(rows["case_id"].tolist(), _passage_ids(rows), map(float, scores), strict=True)
+
+
+def _judged(run: Run) -> Iterator[tuple[str, str, int]]:
+    rows = run.judgments
+    return zip(rows["case_id"].tolist(), _passage_ids(rows), rows["grade"].tolist(), strict=True)
+
+
+def _passage_ids(rows: pd.DataFrame) -> list[str]:
+    return list(map(passage_id, rows["document_id"], rows["chunk_id"]))
+
+
+def only_chunks(chunks: Iterable[Chunk]) -> dict[str, str]:
+    """Give the chunk id of each document that is one chunk, for rankings that name documents alone."""
+    found: dict[str, str] = {}
+    several: set[str] = set()
+    for chunk in chunks:
+        if found.setdefault(chunk.document_id, chunk.chunk_id) != chunk.chunk_id:
+            several.add(chunk.document_id)
+    return {document: chunk for document, chunk in found.items() if document not in several}
+
+
+def rankings_from_file(path: Path, chunk_of: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Read the rankings of any retriever.
+
+    Parameters
+    ----------
+    path
+        TREC run, plain or gzipped, whose documents are named ``<document>#<chunk>`` or, when a document is one
+        chunk, by the document alone; or Parquet with the same in its columns, or with a column ``chunk_id``. A
+        Parquet file with a column ``k`` gives the rankings of its largest K.
+    chunk_of
+        Chunk of each document that is one chunk, from `only_chunks`.
+
+    Returns
+    -------
+    DataFrame
+        ``case_id, rank, document_id, chunk_id, score``, sorted by case and rank; rank counts from 1, by descending
+        score, equal scores in the order of the file.
+
+    Raises
+    ------
+    InputError
+        A file that cannot be read, a score that is no number, a passage twice in one ranking, or a document
+        without chunk that is not one chunk; the text names the first few.
+    """
+    table = _parquet_with_chunks(path)
+    if table is None:
+        batches = list(trec.run_batches(path))
+        rows = pa.Table.from_batches(batches).to_pandas().rename(columns={"query_id": "case_id"})
+        passages = [_split(name, chunk_of or {}) for name in rows.pop("document_id")]
+        rows["document_id"], rows["chunk_id"] = zip(*passages, strict=True)
+    else:
+        rows = table
+    faults = _faults(rows)
+    if faults:
+        raise InputError(f"{path}: rankings cannot be used:\n- " + "\n- ".join(faults))
+    rows = rows.sort_values("score", ascending=False, kind="stable").sort_values("case_id", kind="stable")
+    rows["rank"] = rows.groupby("case_id").cumcount() + 1
+    ordered: pd.DataFrame = rows[_COLUMNS].reset_index(drop=True)
+    return ordered
+
+
+def _split(name: str, chunk_of: Mapping[str, str]) -> tuple[str, str | None]:
+    document, separator, chunk = name.partition("#")
+    if separator:
+        return unquote(document), unquote(chunk)
+    plain = name if name in chunk_of else unquote(name)
+    return plain, chunk_of.get(plain)
+
+
+def _parquet_with_chunks(path: Path) -> pd.DataFrame | None:
+    try:
+        names = pq.read_schema(path).names
+        if not {"case_id", "document_id", "chunk_id"} <= set(names) or not {"score", "rank"} & set(names):
+            return None
+        wanted = [name for name in (*_COLUMNS, "k") if name in names]
+        rows: pd.DataFrame = pq.read_table(path, columns=wanted).to_pandas()
+    except (OSError, pa.ArrowException):
+        return None
+    if "k" in rows:
+        rows = rows[rows["k"] == rows["k"].max()]
+    ids = ["case_id", "document_id", "chunk_id"]
+    if rows[ids].isna().any(axis=None):
+        raise InputError(f"{path}: a row has no case_id, document_id or chunk_id; every row needs all three")
+    rows = rows.astype(dict.fromkeys(ids, "str"))
+    # Ours are ordered by rank already: equal scores keep it, whatever the order of rows.
+    rows = rows.sort_values(["case_id", "rank"]) if "rank" in rows else rows
+    return rows if "score" in rows else rows.assign(score=-rows["rank"].astype("float64"))
+
+
+def _faults(rows: pd.DataFrame, shown: int = 10) -> list[str]:
+    unknown = rows.loc[rows["chunk_id"].isna(), "document_id"].unique().tolist()
+    faults = [
+        f"document {document!r} is not one chunk of the data set; name the passage as <document>#<chunk>"
+        for document in unknown[:shown]
+    ]
+    if len(unknown) > shown:
+        faults.append(f"and {len(unknown) - shown} more such documents")
+    for case in rows.loc[rows["score"].isna(), "case_id"].unique()[:shown]:
+        faults.append(f"case {case!r}: a score is not a number (NaN)")
+    known = rows[rows["chunk_id"].notna()]
+    twice = known[known.duplicated(["case_id", "document_id", "chunk_id"])]
+    for row in twice.head(shown).itertuples():
+        faults.append(
+            f"case {row.case_id!r}: {row.document_id!r} {row.chunk_id!r} stands twice in the ranking"
+        )
+    return faults
