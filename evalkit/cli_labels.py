@@ -24,9 +24,9 @@ DatasetArgument = Annotated[
 @app.command()
 def check(dataset: DatasetArgument) -> None:
     """Run the label guard and compare every label with labels.lock; changes nothing."""
-    from evalkit.review import check_labels, describe
+    from evalkit.review import check_dataset, describe
 
-    review = check_labels(*_read(dataset))
+    review = check_dataset(dataset)
     typer.echo(describe(review))
     if review.faults or review.changes:
         raise InputError(

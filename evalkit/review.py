@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from evalkit import paths
 from evalkit.chunking import VERSIONS, Chunk, cut_documents, sentences, unknown_version
 from evalkit.datafiles import refuse
 from evalkit.dataset import DESCRIPTION, Dataset, read_dataset
@@ -130,25 +131,52 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
         Every fault at once: of the files, of the chunking, of the labels, and labels on text that is not the
         reviewed one, with old and new text and proposals.
     """
+    labelled, review = _inspect(dataset, chunking)
+    faults = [*review.faults, *map(_fault, review.changes)]
+    if labelled is None or faults:
+        refuse(f"data set {str(dataset)!r}", faults)
+    return labelled
+
+
+def check_dataset(dataset: str | Path, chunking: str | None = None) -> LabelReview:
+    """Look for every fault that `load_labelled` would refuse; changes nothing.
+
+    Parameters
+    ----------
+    dataset
+        Name under ``data/`` or path of a folder with a ``dataset.yaml``.
+    chunking
+        Chunking version; None takes the data set's own.
+
+    Returns
+    -------
+    LabelReview
+        With the faults of files, chunking, labels and lock. What cannot be read is not compared with the lock.
+
+    Raises
+    ------
+    InputError
+        No such folder.
+    """
+    return _inspect(dataset, chunking)[1]
+
+
+def _inspect(dataset: str | Path, chunking: str | None) -> tuple[Labelled | None, LabelReview]:
+    """Read, cut, resolve and compare as far as it goes."""
     loaded, faults = read_dataset(dataset)
-    what = f"data set {str(dataset)!r}"
-    if loaded is None:
-        refuse(what, faults)
-    version = chunking or loaded.chunking
-    if version not in VERSIONS:
+    version = chunking or (loaded.chunking if loaded else "")
+    if loaded and version not in VERSIONS:
         faults.append(f"{DESCRIPTION if chunking is None else 'chunking'}: {unknown_version(version)}")
-        refuse(what, faults)
-    chunks = tuple(cut_documents(loaded.documents, version, faults))
-    if not chunks:
-        refuse(what, faults)
+        loaded = None
+    chunks = tuple(cut_documents(loaded.documents, version, faults)) if loaded else ()
+    if loaded is None or not chunks:
+        locked = (paths.dataset_folder(dataset) / LOCK).exists()
+        return None, LabelReview(locked, (), (), (), tuple(faults), ())
     passages = Passages(loaded, chunks)
     labels, label_faults = guard(loaded, passages)
-    review = _review(loaded, passages, label_faults)
-    faults += [*review.faults, *map(_fault, review.changes)]
-    if faults:
-        refuse(what, faults)
+    review = _review(loaded, passages, [*faults, *label_faults])
     notices = (*labels.notices, *review.notices)
-    return Labelled(loaded, version, chunks, replace(labels, notices=notices))
+    return Labelled(loaded, version, chunks, replace(labels, notices=notices)), review
 
 
 def check_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> LabelReview:
@@ -284,7 +312,7 @@ def _review(dataset: Dataset, passages: Passages, label_faults: Sequence[str]) -
         )
     elif unreviewed:
         notices.append(
-            f"{len(unreviewed)} labelled texts not in {LOCK}: review, then `evalkit labels accept`"
+            f"labelled texts not in {LOCK}: {len(unreviewed)}; review, then `evalkit labels accept`"
         )
     return LabelReview(
         lock is not None, tuple(changes), tuple(unreviewed), tuple(dropped), tuple(faults), tuple(notices)

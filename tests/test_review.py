@@ -7,7 +7,15 @@ from evalkit.chunking import chunk_documents
 from evalkit.dataset import load_dataset
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.lock import LOCK, read_lock
-from evalkit.review import LabelReview, accept_labels, check_labels, describe, diff, load_labelled
+from evalkit.review import (
+    LabelReview,
+    accept_labels,
+    check_dataset,
+    check_labels,
+    describe,
+    diff,
+    load_labelled,
+)
 from tests.datasets import OTHER, OWN, RUNBOOK, case, fact, write_dataset
 
 DOCUMENTS = {
@@ -216,7 +224,7 @@ def test_new_and_dropped_labels_are_told(folder):
         "no longer labelled: chunk 'stop/p0' in document 'guide'"
     )
     assert load_labelled(folder).labels.notices == (
-        "1 labelled texts not in labels.lock: review, then `evalkit labels accept`",
+        "labelled texts not in labels.lock: 1; review, then `evalkit labels accept`",
     )
     accept(folder)
     assert {key.label for key in read_lock(folder, [])} == {"start/p0", "wait for the readers"}
@@ -308,10 +316,14 @@ def test_faults_of_files_chunking_labels_and_lock_come_together(folder):
 
 
 def test_an_unknown_chunking_version_is_refused(folder):
-    assert "chunking version 'v0' is unknown" in refusal(folder, "v0")
+    assert "- chunking: chunking version 'v0' is unknown" in refusal(folder, "v0")
+    write_dataset(folder, DOCUMENTS, [ANCHORED], chunking="v0")
+    assert "- dataset.yaml: chunking version 'v0' is unknown" in refusal(folder)
 
 
 def test_a_data_set_without_chunks_is_refused(folder):
     for path in (folder / "documents").iterdir():
         path.unlink()
     assert "matches no file" in refusal(folder)
+    (folder / "dataset.yaml").write_text("name: [")
+    assert check_dataset(folder).faults[0].startswith("dataset.yaml:2: not usable YAML")
