@@ -55,10 +55,7 @@ def metrics_over_k(means: pd.DataFrame, title: str = "Means over K") -> Drawn:
     missing = [METRIC_LABELS[name] for name in METRIC_LABELS if name not in measured]
     left_out = f"; without values: {', '.join(missing)}" if missing else ""
     axes.set_title(f"{title} (n = {n} cases{left_out})")
-    rows = [
-        f"K = {row['k']}: " + ", ".join(f"{METRIC_LABELS[name]} {row[name]:.3f}" for name in measured)
-        for row in table.to_dict("records")
-    ]
+    rows = [f"K = {row['k']}: {_spoken(row, measured, 3)}" for row in table.to_dict("records")]
     return figure, f"Line chart of means over {n} cases by K{left_out}. " + "; ".join(rows) + "."
 
 
@@ -94,8 +91,7 @@ def categories_over_k(intervals: pd.DataFrame, metrics: Sequence[str] = ANALYSED
         _lines_over_k(axes, table, measured)
         axes.set_title(f"{name} (n = {counts[name]})", fontsize=10)
         last = table.iloc[-1]
-        values = ", ".join(f"{METRIC_LABELS[metric]} {last[metric]:.2f}" for metric in measured)
-        texts.append(f"{name} (n = {counts[name]}) at K = {last['k']}: {values}")
+        texts.append(f"{name} (n = {counts[name]}) at K = {last['k']}: {_spoken(last, measured, 2)}")
     for axes in panels[len(names) :]:
         axes.set_visible(False)
     for axes in panels[max(0, len(names) - columns) : len(names)]:
@@ -215,6 +211,12 @@ def _lines_over_k(axes: Axes, table: pd.DataFrame, measured: Sequence[str]) -> N
         axes.plot(places, table[name], label=METRIC_LABELS[name], markersize=size, **METRIC_STYLES[name])
     axes.set_xticks(places, [f"K = {k}" for k in table["k"]])
     axes.set_xlim(-0.3, max(0.3, len(table) - 0.7))
+
+
+def _spoken(row: Any, measured: Sequence[str], digits: int) -> str:  # noqa: ANN401 - a table row
+    return ", ".join(
+        f"{METRIC_LABELS[name]} {row[name]:.{digits}f}" for name in measured if pd.notna(row[name])
+    )
 
 
 def _bounds(low: float, high: float) -> str:

@@ -157,9 +157,9 @@ def verification(run: Run) -> HTML:
 
 def checks(run: Run) -> HTML:
     """Show what was checked beside the scores: prefixes, ties at K, exact search."""
-    return page(
-        table(pd.DataFrame(_check_rows(run), columns=["check", "outcome", "what it means"]), "Checks")
-    )
+    # As objects: text columns of pandas would turn links into plain text.
+    frame = pd.DataFrame(_check_rows(run), columns=["check", "outcome", "what it means"], dtype=object)
+    return page(table(frame, "Checks"))
 
 
 def provenance(run: Run) -> HTML:

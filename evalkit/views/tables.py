@@ -71,7 +71,8 @@ def table(
     Parameters
     ----------
     frame
-        What to show, in its order; the first column names the rows. Columns may have two levels (group, name).
+        What to show, in its order; the first column names the rows. Columns may have two levels (group, name). A
+        column with `Markup` must be of objects, since text columns of pandas turn it into plain text.
     caption
         What the table holds; stands above it.
     labels
@@ -193,7 +194,7 @@ def _with_scopes(html: str, corner: str, levels: int) -> Markup:
     style = style.replace("  width: 10em;\n", "")
     body = re.sub(r'<th ([^>]*class="row_heading)', r'<th scope="row" \1', body)
     body = re.sub(r'<th ([^>]*class="col_heading[^>]*colspan)', r'<th scope="colgroup" \1', body)
-    body = re.sub(r'<th (id="[^"]*" class="col_heading)', r'<th scope="col" \1', body)
+    body = re.sub(r'<th (?!scope)([^>]*class="col_heading)', r'<th scope="col" \1', body)
     name = f'<th scope="col" rowspan="{levels}">{escape(corner)}</th>'
     body = _BLANK.sub(lambda _: name, body, count=1)
     return Markup(style + mark + _BLANK.sub("", body))
