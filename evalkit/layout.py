@@ -78,7 +78,7 @@ def _environment() -> Environment:
 def _code_style() -> str:
     light = HtmlFormatter(style="default").get_style_defs(".highlight")
     dark = HtmlFormatter(style="github-dark").get_style_defs(".highlight")
-    ground = ".highlight{background:none}"
+    ground = ".highlight,.highlight pre{background:none}"
     return f"{light}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{ground}"
 
 
