@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evalkit.comparability import Contract, require_comparable
+from evalkit.comparability import Contract, contract, require_comparable
 from evalkit.errors import InputError
-from evalkit.runs import Run
+from evalkit.runs import Run, list_runs, load_run
 from evalkit.statistics import detectable_difference, mean_interval, sign_flip_test
 
 VERDICTS = ("worse", "ranks lower", "not compared", "same", "ranks higher", "better")
@@ -79,6 +79,37 @@ def compare(baseline: Run, candidate: Run, k: int | None = None) -> Comparison:
         facts=fact_changes(baseline, candidate, cutoff),
         moves=rank_moves(baseline, candidate, cutoff, terms),
     )
+
+
+def baseline_for(candidate: Run, ref: str | None = None) -> Run:
+    """Find the run to compare with.
+
+    Parameters
+    ----------
+    candidate
+        The run that is judged.
+    ref
+        A run as `runs.load_run` takes it; None looks for the newest comparable run before the candidate.
+
+    Returns
+    -------
+    Run
+        Without such a run the candidate itself, which differs in nothing and which the contract says.
+
+    Raises
+    ------
+    InputError
+        No such run.
+    """
+    if ref is not None:
+        return load_run(ref)
+    known = list_runs()
+    before = known[(known["dataset"] == candidate.record.dataset.name) & (known["run_id"] < candidate.run_id)]
+    for run_id in before["run_id"]:
+        run = load_run(run_id)
+        if not contract(run, candidate).reasons:
+            return run
+    return candidate
 
 
 def checked_cutoff(run: Run, k: int | None) -> int:

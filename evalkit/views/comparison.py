@@ -1,0 +1,326 @@
+"""Two runs compared, in words and tables: verdict, contract, differences, and each case that changed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from IPython.display import HTML
+from markupsafe import Markup
+
+from evalkit.comparison import Comparison
+from evalkit.plots.style import METRIC_LABELS
+from evalkit.runs import Run
+from evalkit.statistics import ALPHA, least_changed_cases
+from evalkit.views.markup import banner, case_anchor, page, render
+from evalkit.views.tables import MISSING, Row, number, rows_of, table
+
+ROWS = 200
+DETAILED = 60
+_SAME = ("same", "not compared")
+
+_CASE = """
+<details class="ek-case" id="{{ anchor }}"{% if open %} open{% endif %}>
+<summary><strong>{{ case }}</strong>{% if category %} · {{ category }}{% endif %}
+ <span class="ek-chip {{ tint }}">{{ verdict }}</span></summary>
+<p><strong>Question:</strong> {{ question }}</p>
+{{ facts }}{{ rankings }}
+</details>"""
+
+
+def verdict(comparison: Comparison) -> HTML:
+    """Say whether the candidate finds more or less of the evidence, and whether that can be chance.
+
+    Parameters
+    ----------
+    comparison
+        What `comparison.compare` gave.
+
+    Returns
+    -------
+    HTML
+        A banner on complete (recall, where no case has facts) at the K of the comparison with difference, interval,
+        p-value and n; the cases better and worse; what this n could detect; and the notes of the contract.
+    """
+    row = _headline(comparison)
+    if row is None:
+        parts = [banner("warning", "No case has a figure in both runs, so there is nothing to compare.")]
+    else:
+        parts = [_verdict(comparison, row)]
+    return page(*parts, *(banner("warning", note) for note in comparison.contract.notes))
+
+
+def contract(comparison: Comparison) -> HTML:
+    """Show the two runs, what had to be equal, and what differs."""
+    runs = {"baseline": comparison.baseline, "candidate": comparison.candidate}
+    dataset = comparison.baseline.record.dataset
+    ks = ", ".join(map(str, comparison.baseline.record.search.ks))
+    equal = (
+        f"Equal in both, as it must be: data set {dataset.name} version {dataset.version}, cases "
+        f"({dataset.cases_sha256[:12]}), labels ({dataset.labels_sha256[:12]}), K = {ks}."
+    )
+    frame = pd.DataFrame(
+        [
+            {"run": name, "run_id": run.run_id, "started": f"{run.record.started:%Y-%m-%d %H:%M:%S} UTC"}
+            for name, run in runs.items()
+        ]
+    )
+    return page(
+        table(frame, "The runs", labels={"run_id": "run id", "run": ""}, bars=()),
+        render("<p>{{ equal }}</p>", equal=equal),
+        table(comparison.contract.differs, "What differs, and so is compared", bars=()),
+    )
+
+
+def differences(comparison: Comparison) -> HTML:
+    """Show every mean of both runs, its difference with interval and p-value, and what n could detect."""
+    return page(_means_table(comparison.means, "Means over answerable cases"), _reading(comparison.means))
+
+
+def decisions(comparison: Comparison) -> HTML:
+    """Show the wrong decisions of both runs: unsupported questions accepted, answerable ones rejected."""
+    shown = comparison.decisions[comparison.decisions["k"] == comparison.k]
+    rules = [
+        "anything returned"
+        if run.record.search.threshold is None
+        else f"score > {run.record.search.threshold:g}"
+        for run in (comparison.baseline, comparison.candidate)
+    ]
+    said = (
+        f"Accepted in the baseline: {rules[0]}; in the candidate: {rules[1]}. A positive difference is worse."
+    )
+    caption = f"Wrong decisions at K = {comparison.k}, as rates"
+    return page(_means_table(shown, caption), render("<p>{{ said }}</p>", said=said))
+
+
+def cases(comparison: Comparison, limit: int = ROWS) -> HTML:
+    """Show the cases that changed, the worst first, linked to their details."""
+    changed = _changed(comparison)
+    shown = changed.head(limit)
+    metrics = [name for name in ("coverage", "recall", "ndcg") if name in comparison.contract.metrics]
+    frame = shown[["case_id", "category", "verdict", "facts_lost", "facts_gained"]].assign(
+        **{name: [_arrow(row, name) for row in shown.to_dict("records")] for name in metrics}
+    )
+    counts = comparison.cases["verdict"].value_counts()
+    said = ", ".join(f"{counts[name]} {name}" for name in counts.index)
+    caption = f"Cases that changed at K = {comparison.k}: {len(changed)} of {len(comparison.cases)} ({said})"
+    labels = {"facts_lost": "facts lost", "facts_gained": "facts gained", "ndcg": "nDCG"}
+    return page(table(frame, caption, labels=labels, bars=(), linked=_detailed(comparison)))
+
+
+def evidence(comparison: Comparison, limit: int = ROWS) -> HTML:
+    """Show every required fact that was lost or gained, with its rank in both runs, lost ones first."""
+    changed = comparison.facts[comparison.facts["change"] != "same"]
+    order = {case_id: place for place, case_id in enumerate(comparison.cases["case_id"])}
+    changed = changed.assign(place=changed["case_id"].map(order), gained=changed["change"] == "gained")
+    changed = changed.sort_values(["gained", "place", "fact"]).head(limit)
+    rows = changed.to_dict("records")
+    frame = pd.DataFrame(
+        {
+            "case_id": changed["case_id"],
+            "change": changed["change"],
+            "fact": changed["text"],
+            "baseline": [_place(row, "baseline") for row in rows],
+            "candidate": [_place(row, "candidate") for row in rows],
+        }
+    )
+    caption = f"Evidence lost and gained at K = {comparison.k}"
+    return page(table(frame, caption, bars=(), linked=_detailed(comparison)))
+
+
+def moves(comparison: Comparison, limit: int = 50) -> HTML:
+    """Show the relevant chunks that moved, the largest falls first."""
+    if not comparison.contract.chunks_comparable:
+        return page(banner("note", "The chunkings differ, so chunks have no ranks that could be compared."))
+    shown = comparison.moves.head(limit)
+    frame = shown.assign(chunk_id=shown["document_id"] + " › " + shown["chunk_id"]).drop(
+        columns="document_id"
+    )
+    rest = "" if len(shown) == len(comparison.moves) else f", the first {limit}"
+    labels = {"rank_baseline": "rank in baseline", "rank_candidate": "rank in candidate", "chunk_id": "chunk"}
+    caption = f"Relevant chunks that moved: {len(comparison.moves)}{rest}"
+    return page(table(frame, caption, labels=labels, bars=(), linked=_detailed(comparison)))
+
+
+def details(comparison: Comparison) -> HTML:
+    """Show of each changed case its question, its facts in both runs, and both rankings side by side."""
+    chosen = _changed(comparison).head(DETAILED)
+    if chosen.empty:
+        return page(banner("note", "No case changed."))
+    facts = {str(case): rows for case, rows in comparison.facts.groupby("case_id")}
+    rankings = [_rankings(run, comparison.k) for run in (comparison.baseline, comparison.candidate)]
+    parts = [
+        render(
+            _CASE,
+            anchor=case_anchor(case["case_id"]),
+            case=case["case_id"],
+            category=case["category"] if isinstance(case["category"], str) else "",
+            open=case["verdict"] in ("worse", "better"),
+            verdict=case["verdict"],
+            tint={"worse": "ek-no", "better": "ek-yes"}.get(case["verdict"], ""),
+            question=case["question"],
+            facts=_facts(facts.get(case["case_id"]), case["case_id"]),
+            rankings=_side_by_side([ranking.get(case["case_id"]) for ranking in rankings], case["case_id"]),
+        )
+        for case in chosen.to_dict("records")
+    ]
+    changed = len(_changed(comparison))
+    if changed > len(chosen):
+        parts.insert(
+            0, banner("note", f"{len(chosen)} of {changed} changed cases are shown, the worst first.")
+        )
+    return page(*parts)
+
+
+def _headline(comparison: Comparison) -> dict[Any, Any] | None:
+    at_k = comparison.means[(comparison.means["k"] == comparison.k) & (comparison.means["n"] > 0)]
+    for metric in ("complete", "recall"):
+        rows = at_k[at_k["metric"] == metric].to_dict("records")
+        if rows:
+            return rows[0]
+    return None
+
+
+def _verdict(comparison: Comparison, row: Mapping[Any, Any]) -> Markup:
+    name = f"{METRIC_LABELS[row['metric']]}@{row['k']}"
+    change = row["difference"]
+    told_apart = row["p"] <= ALPHA
+    if not row["better"] and not row["worse"]:
+        kind, title = "note", f"{name} is the same for every case: {number(row['baseline'])} in both runs."
+    else:
+        word = "the same" if change == 0 else "higher" if change > 0 else "lower"
+        surety = "more than chance explains" if told_apart else "which can be chance"
+        kind = ("good" if change > 0 else "warning") if told_apart else "note"
+        values = f"{number(row['baseline'])} → {number(row['candidate'])}"
+        title = f"{name} is {word} in the candidate, {surety}: {values}."
+    figures = f"Difference {change:+.3f}, 95 % interval {_interval(row)}, {_p(row['p'])}, n = {row['n']}."
+    counts = comparison.cases["verdict"].value_counts()
+    lost, gained = (int((comparison.facts["change"] == change).sum()) for change in ("lost", "gained"))
+    found = (
+        f"{counts.get('worse', 0)} cases have less of their evidence, {counts.get('better', 0)} have more; "
+        f"{lost} facts lost, {gained} gained."
+    )
+    return banner(kind, title, f"{figures} {found}", f"{_power(row)} {_sentence(row['note'])}".strip())  # type: ignore[arg-type]
+
+
+def _power(row: Mapping[Any, Any]) -> str:
+    least = least_changed_cases()
+    if row["n"] < least:
+        return f"With n = {row['n']} nothing can be told from chance: at least {least} cases would have to change."
+    if pd.isna(row["detectable"]):
+        return f"Of the {row['n']} cases at least {least} must change in one direction before chance is unlikely."
+    return f"With this n and spread, a true difference of less than {row['detectable']:.3f} is easily missed."
+
+
+def _means_table(means: pd.DataFrame, caption: str) -> Markup:
+    rows = means.to_dict("records")
+    frame = pd.DataFrame(
+        {
+            "metric": [f"{_label(row['metric'])}@{row['k']}" for row in rows],
+            "n": means["n"].to_numpy(),
+            "baseline": means["baseline"].to_numpy(),
+            "candidate": means["candidate"].to_numpy(),
+            "difference": [
+                MISSING if pd.isna(row["difference"]) else f"{row['difference']:+.3f}" for row in rows
+            ],
+            "interval": [_interval(row) for row in rows],
+            "p": [_p(row["p"]) for row in rows],
+            "detectable": means["detectable"].to_numpy(),
+            "better": means["better"].to_numpy(),
+            "worse": means["worse"].to_numpy(),
+        }
+    )
+    if means["left_out"].any():
+        frame["left_out"] = means["left_out"].to_numpy()
+    labels = {
+        "metric": "figure",
+        "interval": "95 % interval",
+        "p": "chance (p)",
+        "detectable": "detectable from",
+        "better": "cases better",
+        "worse": "cases worse",
+        "left_out": "cases in one run only",
+    }
+    return table(frame, caption, labels=labels, bars=())
+
+
+def _reading(means: pd.DataFrame) -> Markup:
+    notes = dict.fromkeys(note for note in means["note"] if note)
+    return render(
+        "{% if notes %}<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}",
+        notes=[_sentence(note) for note in notes],
+    )
+
+
+def _changed(comparison: Comparison) -> pd.DataFrame:
+    return comparison.cases[~comparison.cases["verdict"].isin(_SAME)]
+
+
+def _detailed(comparison: Comparison) -> list[str]:
+    return [str(case_id) for case_id in _changed(comparison)["case_id"].head(DETAILED)]
+
+
+def _facts(rows: pd.DataFrame | None, case_id: str) -> Markup:
+    if rows is None:
+        return Markup("<p>No facts are labelled.</p>")
+    records = rows.to_dict("records")
+    frame = pd.DataFrame(
+        {
+            "fact": [row["text"] for row in records],
+            "change": [row["change"] for row in records],
+            "baseline": [_place(row, "baseline") for row in records],
+            "candidate": [_place(row, "candidate") for row in records],
+        }
+    )
+    return table(frame, f"Required facts of {case_id}", bars=())
+
+
+def _rankings(run: Run, k: int) -> dict[str, pd.DataFrame]:
+    at_k = run.rankings[run.rankings["k"] == k]
+    return {str(case): rows for case, rows in at_k.groupby("case_id")}
+
+
+def _side_by_side(rankings: Sequence[pd.DataFrame | None], case_id: str) -> Markup:
+    hits = [{} if rows is None else {int(row.rank): _hit(row) for row in rows_of(rows)} for rows in rankings]
+    ranks = sorted({rank for side in hits for rank in side})
+    named = zip(("baseline", "candidate"), hits, strict=True)
+    columns = {name: [side.get(rank, MISSING) for rank in ranks] for name, side in named}
+    return table(
+        pd.DataFrame({"rank": ranks, **columns}), f"Rankings of {case_id}: passage (grade, score)", bars=()
+    )
+
+
+def _hit(row: Row) -> str:
+    grade = "unjudged" if pd.isna(row.grade) else f"grade {row.grade}"
+    return f"{row.document_id} › {row.chunk_id} ({grade}, {row.score:.4f})"
+
+
+def _place(row: Mapping[Any, Any], side: str) -> str:
+    if pd.isna(row[f"chunk_id_{side}"]):
+        return "lost to chunking"
+    rank = row[f"rank_{side}"]
+    where = "beyond the diagnostic depth" if pd.isna(rank) else f"rank {rank}"
+    found = "found" if row[f"found_{side}"] else "not in the first K"
+    return f"{found}: {where}, {row[f'document_id_{side}']} › {row[f'chunk_id_{side}']}"
+
+
+def _arrow(row: Mapping[Any, Any], metric: str) -> str:
+    before, after = (number(row[f"{metric}_{side}"]) for side in ("baseline", "candidate"))
+    return before if before == after else f"{before} → {after}"
+
+
+def _interval(row: Mapping[Any, Any]) -> str:
+    return MISSING if pd.isna(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}"
+
+
+def _p(value: float) -> str:
+    if pd.isna(value):
+        return MISSING
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def _label(metric: str) -> str:
+    return METRIC_LABELS.get(metric, metric.replace("_", " "))
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}." if note else ""
