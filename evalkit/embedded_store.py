@@ -202,10 +202,8 @@ class EmbeddedStore:
         return None if stored is None else CollectionState.from_json(stored, where)
 
     def write_state(self, collection: str, state: CollectionState) -> None:
-        """Flush the points, then replace the state file."""
-        engine = self._engine(collection)
-        with engine_errors(f"flushing collection {collection!r}"):
-            engine.flush()
+        """Replace the state file, with the folder held so that nobody else is writing to it."""
+        self._engine(collection)
         own = self._stored(collection) or {}
         write_whole(self._place(collection) / _STATE, _as_text(own | state.as_json()))
 
