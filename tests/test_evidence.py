@@ -1,11 +1,19 @@
 """Facts found, missing and lost, by hand."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
-from evalkit.labels import Labels
+from datasets import OTHER, OWN
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from evalkit.chunking import chunk_documents
+from evalkit.dataset import Case, Dataset, Document, Fact, Quote
 from evalkit.errors import InputError
 from evalkit.evidence import cover, fact_table
+from evalkit.labels import Labels, resolve_labels
+from evalkit.wording import fold
 
 
 def table(columns, rows):
@@ -143,3 +151,57 @@ def test_a_cutoff_below_one_and_missing_columns_are_refused(labels, function):
         function(rankings(), labels, [0, 1])
     with pytest.raises(InputError, match=r"columns \['k'\] are missing"):
         function(rankings().drop(columns="k"), labels, [1])
+
+
+@st.composite
+def labelled(draw):
+    """A document of sections and paragraphs, all words different, and quotes that each lie within a paragraph."""
+    body, quotes, start = [], [], 0
+    for section in range(draw(st.integers(1, 3))):
+        body.append(f"## Section {section}")
+        for length in draw(st.lists(st.integers(2, 130), min_size=1, max_size=4)):
+            ends = draw(st.sets(st.integers(0, length - 1), max_size=6))
+            text = [f"w{start + place:04d}" for place in range(length)]
+            text = [word + "." if place in ends else word for place, word in enumerate(text)]
+            body.append(" ".join(text))
+            first = draw(st.integers(0, length - 1))
+            last = draw(st.integers(first, min(length - 1, first + 20)))
+            quotes.append(" ".join(text[first : last + 1]))
+            start += length
+    return "\n\n".join(body), quotes
+
+
+def evidence_under(dataset, version, order):
+    """The table of facts when every chunk comes back, in some order."""
+    chunks = list(chunk_documents(dataset.documents, version))
+    ranked = order.sample(chunks, len(chunks))
+    rows = [
+        ("case", 1, rank, chunk.document_id, chunk.chunk_id) for rank, chunk in enumerate(ranked, start=1)
+    ]
+    everything = rankings(*rows)
+    facts = fact_table(everything, everything.drop(columns="k"), resolve_labels(dataset, chunks), [1])
+    return facts, {chunk.chunk_id: fold(chunk.text) for chunk in chunks}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(made=labelled(), order=st.randoms(use_true_random=False))
+def test_rechunking_never_changes_which_sentence_is_evidence(made, order):
+    body, quotes = made
+    document = Document(document_id="d", title="t", document_type="r", publication_state="p", body=body)
+    facts = tuple(Fact(fact=f"F{n}", quotes=(Quote(document="d", quote=q),)) for n, q in enumerate(quotes))
+    dataset = Dataset(
+        name="made", version="1", description="", chunking=OTHER, eligibility={}, judgments="complete",
+        documents=(document,), cases=(Case(id="case", category="c", question="?", evidence=facts),),
+        unsupported=(), folder=Path(), cases_file="cases.yaml",
+    )  # fmt: skip
+    for version in (OTHER, OWN):
+        table, texts = evidence_under(dataset, version, order)
+        assert table["text"].tolist() == [fact.fact for fact in facts]
+        assert table["found"].equals(~table["lost"])
+        for row, quote in zip(table.itertuples(), quotes, strict=True):
+            # Whole in some chunk: the same sentence is the evidence. Whole in none: the fact is lost, not moved.
+            assert row.lost == (not any(quote in text for text in texts.values()))
+            if not row.lost:
+                assert (row.document_id, row.quote) == ("d", quote)
+                assert quote in texts[row.chunk_id]
+    assert not evidence_under(dataset, OTHER, order)[0]["lost"].any()
