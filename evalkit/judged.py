@@ -143,7 +143,7 @@ def _grades(judgments: Mapping[Any, Mapping[Any, int]], n: int) -> metrics.Ints:
 
 
 def _higher(one: Any, other: Any) -> Any:  # noqa: ANN401 - a grade that is none wins, to be reported
-    return one if not _is_grade(one) or (_is_grade(other) and one >= other) else other
+    return one if not _is_grade(one) or (_is_grade(other) and float(one) >= float(other)) else other
 
 
 def _is_grade(grade: object) -> bool:
