@@ -327,3 +327,28 @@ def test_a_data_set_without_chunks_is_refused(folder):
     assert "matches no file" in refusal(folder)
     (folder / "dataset.yaml").write_text("name: [")
     assert check_dataset(folder).faults[0].startswith("dataset.yaml:2: not usable YAML")
+
+
+def test_the_data_set_that_the_docs_describe(tmp_path):
+    text = (Path(__file__).parent.parent / "docs" / "data-sets.md").read_text(encoding="utf-8")
+    blocks = [block.partition("\n") for block in text.split("```")[1::2]]
+    by_language: dict[str, list[str]] = {}
+    for language, _, block in blocks:
+        by_language.setdefault(language, []).append(block)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "backups.md").write_text(by_language["markdown"][0])
+    (tmp_path / "dataset.yaml").write_text(by_language["yaml"][0])
+    (tmp_path / "cases.yaml").write_text(by_language["yaml"][1])
+    labels = load_labelled(tmp_path).labels
+    assert labels.judgments["grade"].tolist() == [2]
+    (tmp_path / "documents.jsonl").write_text(by_language["json"][0].replace("...", "Text."))
+    (tmp_path / "cases.jsonl").write_text(by_language["json"][1])
+    described = (
+        by_language["yaml"][0]
+        .replace("documents/*.md", "documents.jsonl")
+        .replace("cases.yaml", "cases.jsonl")
+    )
+    (tmp_path / "dataset.yaml").write_text(described)
+    lines = load_labelled(tmp_path)
+    assert lines.labels.judgments["chunk_id"].tolist() == ["restore/p0"]
+    assert [question.id for question in lines.dataset.unsupported] == ["tape-room"]
