@@ -13,7 +13,14 @@ from qdrant_client import QdrantClient
 
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.qdrant_errors import Conflict, client_errors, status_errors
-from evalkit.transport import Deadline, refuse_key_over_plain_http, retry, time_limits, without_credentials
+from evalkit.transport import (
+    Deadline,
+    is_loopback,
+    refuse_key_over_plain_http,
+    retry,
+    time_limits,
+    without_credentials,
+)
 
 LOWEST_VERSION = (1, 16)
 """The first Qdrant with metadata of collections, which hold the state."""
@@ -82,6 +89,10 @@ class Connection:
             grpc_port=grpc_port or GRPC_PORT,
             timeout=math.ceil(timeout),
             check_compatibility=False,
+            # As for Ollama: this machine's own server is not asked through a proxy, and plain http has no
+            # certificates to check, which take longer to load than a request.
+            trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
+            verify=self.url.startswith("https:"),
             event_hooks=time_limits(timeout, self._deadline),
         )
         self.client.http.client.add_middleware(status_errors(self.url))

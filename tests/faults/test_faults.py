@@ -11,9 +11,9 @@ import shutil
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -26,6 +26,7 @@ from evalkit.points import Point
 from evalkit.runs import list_runs, write_run
 from evalkit.settings import EvaluateSettings, IndexSettings
 from evalkit.stores import open_store
+from tests.datasets import case, fact, write_dataset
 from tests.fakes.http import FakeServer, Fault, changed, hang
 from tests.fakes.ollama import EMBED, FakeOllama
 from tests.fakes.qdrant import FakeQdrant
@@ -34,16 +35,57 @@ from tests.faults.catalogue import QUERY, ROWS, Row, Wanted
 pytestmark = pytest.mark.server
 
 TABLE = Path(__file__).parents[2] / "docs" / "faults.md"
-CHOSEN = {"dataset": "worker-runbooks", "embedder": "ollama", "collection": "made", "embed_batch": 4}
-observed: dict[tuple[str, str, str], str] = {}
+DOCUMENTS = {
+    "alpha": "## One\n\nAlpha waits ten seconds.\n\n## Two\n\nAlpha then stops.",
+    "beta": "## One\n\nBeta keeps a queue.\n\n## Two\n\nBeta drops nothing.\n\n## Three\n\nBeta says so.",
+    "gamma": "## One\n\nGamma is another thing.\n\n## Two\n\nGamma is left alone.",
+}
+CASES = [
+    case("waiting", evidence=[fact("alpha", "waits ten seconds"), fact("alpha", "then stops")]),
+    case(
+        "queue",
+        evidence=[fact("beta", "keeps a queue")],
+        supporting=[{"document": "beta", "quote": "says so"}],
+    ),
+    case("other", relevant=[{"document": "gamma", "chunk": "one/p0"}]),
+]
+UNSUPPORTED = [{"id": "weather", "question": "Will it rain?"}]
+
+
+@dataclass
+class Outcome:
+    """What came of one fault at one stage."""
+
+    short: str
+    text: str
+
+
+observed: dict[tuple[str, str, str], Outcome] = {}
 
 
 class World:
     """Both servers with one indexed collection, its vector cache, and the tables of an undisturbed evaluation."""
 
     def __init__(self, folder: Path) -> None:
-        self.servers = {"Qdrant": FakeQdrant(folder), "Ollama": FakeOllama()}
+        self.servers = {"Qdrant": FakeQdrant(folder), "Ollama": FakeOllama(dimension=8, recorded=False)}
         self.cache = folder / "cache"
+        dataset = write_dataset(folder / "small", DOCUMENTS, CASES, UNSUPPORTED)
+        self.chosen = {
+            "dataset": str(dataset),
+            "embedder": "ollama",
+            "embeddings": str(folder / "none"),
+            "embed_batch": 2,
+        }
+
+    def put(self, collection="other", timeout=60.0):
+        """Index."""
+        chosen = self.chosen | {"collection": collection, "upsert_batch": 3, "embed_timeout": timeout}
+        return index(IndexSettings.checked(**chosen))
+
+    def ask(self, collection="made", timeout=60.0, deadline=120.0):
+        """Evaluate and store the run."""
+        chosen = self.chosen | {"collection": collection, "embed_timeout": timeout, "deadline": deadline}
+        return write_run(evaluate(EvaluateSettings.checked(ks=(1, 3), depth=5, **chosen)))
 
     def point_to_servers(self, monkeypatch):
         monkeypatch.setenv("QDRANT_URL", self.servers["Qdrant"].url)
@@ -76,9 +118,10 @@ def world(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, made.servers["Qdrant"], made.servers["Ollama"]:
         patch.setenv("EVALKIT_OUTPUTS", str(tmp_path_factory.mktemp("undisturbed")))
         made.point_to_servers(patch)
-        index(IndexSettings.checked(**CHOSEN))
+        made.put("made")
         shutil.copytree(paths.outputs() / "vectors", made.cache)
-        made.undisturbed = ask()
+        made.undisturbed = made.ask()
+        made.holds = content(made, "made")
         yield made
 
 
@@ -92,15 +135,11 @@ def quick(world, monkeypatch):
     world.servers["Qdrant"].engine.drop("other")
 
 
-def ask(timeout=60.0):
-    """Evaluate and store the run."""
-    chosen = CHOSEN | {"ks": (1, 3, 5), "embed_timeout": timeout}
-    return write_run(evaluate(EvaluateSettings.checked(**chosen)))
-
-
-def put(collection="other", timeout=60.0):
-    chosen = CHOSEN | {"collection": collection, "upsert_batch": 4, "embed_timeout": timeout}
-    return index(IndexSettings.checked(**chosen))
+def content(world: World, collection: str):
+    """Everything that a collection holds, seen from inside the server."""
+    engine = world.servers["Qdrant"].engine
+    body = {"limit": 1000, "with_payload": True, "with_vector": True}
+    return engine.collections[collection].metadata, engine.scroll(collection, body)
 
 
 def assert_same_figures(run, undisturbed):
@@ -146,30 +185,42 @@ def disturbed(world: World, row: Row, fault: Fault | None):
 @contextmanager
 def tampered(row: Row):
     """Change the indexed collection behind evalkit's back, and put it back."""
+    if "point" not in row.before:
+        yield
+        return
     with open_store() as store:
-        points = list(store.scroll("made", vectors=True)) if "point" in row.before else []
-        extra = [Point("00000000-0000-0000-0000-000000000009", np.eye(768, dtype=np.float32)[0], {})]
+        first = next(store.scroll("made", vectors=True))
+        extra = Point("00000000-0000-0000-0000-000000000009", first.vector, {})
         if row.before == "point deleted":
-            store.delete("made", [points[0].id])
-        if row.before == "point added":
-            store.upsert("made", extra)
+            store.delete("made", [first.id])
+        else:
+            store.upsert("made", [extra])
     yield
-    if points:
-        with open_store() as store:
-            store.upsert("made", points[:1])
-            store.delete("made", [extra[0].id])
+    with open_store() as store:
+        store.upsert("made", [first])
+        store.delete("made", [extra.id])
 
 
-def note(world: World, row: Row, stage: str, text: str) -> None:
+def note(world: World, row: Row, stage: str, outcome: Outcome) -> None:
+    text = outcome.text.replace(str(paths.outputs()), "outputs").replace(world.chosen["dataset"], "data/small")
     for server, fake in world.servers.items():
         text = text.replace(fake.url, f"http://{server.lower()}")
-    observed[row.server, row.fault, stage] = re.sub(r"\s+", " ", text).replace("|", "\\|")
+    text = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1…", text)
+    outcome.text = re.sub(r"\s+", " ", text.replace("\n", "<br>")).replace("|", "\\|")
+    observed[row.server, row.fault, stage] = outcome
 
 
-def ended_badly(error: Exception, wanted: Wanted) -> str:
+def ended_badly(error: Exception, wanted: Wanted) -> Outcome:
     assert type(error) is wanted.error
     assert re.search(wanted.says, str(error), re.DOTALL), f"{wanted.says!r} is not in: {error}"
-    return f"exit {EXIT_CODES[type(error)]}: {error}"
+    return Outcome(f"exit {EXIT_CODES[type(error)]}", str(error))
+
+
+def ended_well(wanted: Wanted, text: str = "") -> Outcome:
+    repeated = {0: "", 1: ", one request repeated"}.get(
+        wanted.retries, f", {wanted.retries} requests repeated"
+    )
+    return Outcome(f"ends well{repeated}", text)
 
 
 def names(stage: str) -> list:
@@ -185,26 +236,21 @@ def test_while_indexing(world, row, caplog):
     wanted = row.indexed
     if wanted.error is None:
         with disturbed(world, row, row.index) as timeout:
-            report = put(timeout=timeout)
+            report = world.put(timeout=timeout)
         assert retried(report.counts) == wanted.retries == len(caplog.messages)
         note(world, row, "index", ended_well(wanted))
     else:
         with pytest.raises(wanted.error) as caught, disturbed(world, row, row.index) as timeout:
-            put(timeout=timeout)
+            world.put(timeout=timeout)
         note(world, row, "index", ended_badly(caught.value, wanted))
-        with pytest.raises(InputError, match="incomplete|no collection"):
-            evaluate(EvaluateSettings.checked(**CHOSEN | {"collection": "other"}))
-        assert put().outcome in ("created", "resumed")
-    run = evaluate(EvaluateSettings.checked(**CHOSEN | {"collection": "other"}))
-    assert_same_figures(run, world.undisturbed)
+        with pytest.raises(InputError, match=r"incomplete|no collection"):
+            world.ask("other")
+        assert world.put().outcome in ("created", "resumed")
+    assert content(world, "other") == world.holds
 
 
 def retried(counts: dict[str, int]) -> int:
     return counts["store_retries"] + counts["ollama_retries"]
-
-
-def ended_well(wanted: Wanted) -> str:
-    return f"ends well, {wanted.retries} requests repeated" if wanted.retries else "ends well"
 
 
 @pytest.mark.parametrize("row", names("evaluate"))
@@ -213,30 +259,36 @@ def test_while_evaluating(world, row, outputs, caplog):
     wanted = row.evaluated
     if wanted.error is None:
         with disturbed(world, row, row.evaluate) as timeout:
-            run = ask(timeout)
+            run = world.ask(timeout=timeout)
         assert_same_figures(run, world.undisturbed)
         assert retried(run.record.counts) == wanted.retries
         assert sum("; attempt " in text for text in caplog.messages) == wanted.retries
         new = [one for one in run.record.notices if one not in world.undisturbed.record.notices]
-        note(world, row, "evaluate", "; ".join([ended_well(wanted), *new]))
+        note(world, row, "evaluate", ended_well(wanted, "\n".join(new)))
     else:
         with (
             tampered(row),
             pytest.raises(wanted.error) as caught,
             disturbed(world, row, row.evaluate) as timeout,
         ):
-            ask(timeout)
+            world.ask(timeout=timeout)
         note(world, row, "evaluate", ended_badly(caught.value, wanted))
         assert list_runs().empty
         assert not (outputs / "latest").exists()
 
 
 @pytest.mark.parametrize("server", ["Qdrant", "Ollama"])
-def test_a_deadline_ends_the_evaluation_while_a_server_hangs(world, server, outputs):
+def test_a_deadline_ends_the_evaluation_while_a_server_hangs(world, server):
     world.servers[server].faults.add(hang({"Qdrant": QUERY, "Ollama": EMBED}[server], seconds=600))
     with pytest.raises(InfrastructureError, match="deadline"):
-        evaluate(EvaluateSettings.checked(**CHOSEN | {"deadline": 2.0}))
+        world.ask(deadline=2.0)
     assert list_runs().empty
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_servers_on_this_machine(world, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert_same_figures(world.ask(), world.undisturbed)
 
 
 HEAD = """\
@@ -253,10 +305,15 @@ an undisturbed run.
 def as_table() -> str:
     parts = [HEAD]
     for server in ("Qdrant", "Ollama"):
-        parts.append(f"\n## {server}\n\n| fault | while indexing | while evaluating |\n| --- | --- | --- |")
+        parts.append(f"\n## {server}\n\n| fault | while indexing | while evaluating | what the user reads |")
+        parts.append("| --- | --- | --- | --- |")
         for row in (row for row in ROWS if row.server == server):
-            cells = [observed.get((server, row.fault, stage), "–") for stage in ("index", "evaluate")]
-            parts.append(f"| {row.fault} | {cells[0]} | {cells[1]} |")
+            stages = [observed.get((server, row.fault, stage)) for stage in ("index", "evaluate")]
+            shorts = " | ".join("–" if one is None else one.short for one in stages)
+            texts = [one.text for one in stages if one is not None and one.text]
+            # Texts differ in what was being done; both are shown where the outcome differs too.
+            alike = len({one.short for one in stages if one is not None}) == 1
+            parts.append(f"| {row.fault} | {shorts} | {'<br>'.join(texts[-1:] if alike else texts)} |")
     return "\n".join(parts) + "\n"
 
 
