@@ -97,7 +97,7 @@ def lost_facts(evaluations: Evaluations) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``chunking, case_id, fact, text``; no rows when nothing is lost.
+        ``chunking, case_id, fact, text, quote`` (the first of the fact); no rows when nothing is lost.
     """
     facts = _facts(evaluations)
     return facts[facts["lost"]].drop(columns="lost").reset_index(drop=True)
@@ -210,12 +210,12 @@ def changed_cases(cases: pd.DataFrame, budget: int) -> pd.DataFrame:
 
 def _facts(evaluations: Evaluations) -> pd.DataFrame:
     parts = [
-        evaluation.facts[["case_id", "fact", "text", "lost"]]
+        evaluation.facts[["case_id", "fact", "text", "quote", "lost"]]
         .drop_duplicates(["case_id", "fact"])
         .assign(chunking=chunking)
         for chunking, evaluation in evaluations.items()
     ]
-    return pd.concat(parts, ignore_index=True)[["chunking", "case_id", "fact", "text", "lost"]]
+    return pd.concat(parts, ignore_index=True)[["chunking", "case_id", "fact", "text", "quote", "lost"]]
 
 
 def _refuse_unfit(settings: EvaluateSettings, chunkings: Sequence[str]) -> None:

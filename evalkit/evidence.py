@@ -70,7 +70,7 @@ def fact_table(rankings: pd.DataFrame, deep: pd.DataFrame, labels: Labels, ks: S
         document_id, chunk_id, rank, found, lost``. The place is the one of best rank: within K for a found
         fact, else within ``deep``, that is where the evidence would have come. ``rank`` (Int64, from 1) is
         null when no retrieved chunk holds the fact; the place is then the first that the labels name. A lost
-        fact has no place at all.
+        fact has its first quote and no place.
 
     Raises
     ------
@@ -92,7 +92,8 @@ def fact_table(rankings: pd.DataFrame, deep: pd.DataFrame, labels: Labels, ks: S
         ]
     ).sort_values([*_FACT, "source", "rank", "nth", "document_id", "chunk_id"], kind="stable")
     best = places.drop_duplicates(_FACT)
-    table = facts.merge(best.drop(columns=["nth", "source"]), on=_FACT, how="left")
+    table = facts.merge(best, on=_FACT, how="left")
+    table["quote"] = table["quote"].fillna(table["first_quote"])
     return table.sort_values(_FACT, ignore_index=True)[_FACT_TABLE]
 
 

@@ -20,7 +20,7 @@ __all__ = ["Labels", "Passages", "fold", "guard", "resolve_labels"]
 GRADES = (0, 1, 2)
 ANSWERS, SUPPORTS = 2, 1
 _DTYPES = {
-    **dict.fromkeys(("case_id", "document_id", "chunk_id", "text"), "str"),
+    **dict.fromkeys(("case_id", "document_id", "chunk_id", "text", "first_quote"), "str"),
     **dict.fromkeys(("fact", "quote", "grade"), "int64"),
     "lost": "bool",
 }
@@ -39,7 +39,8 @@ class Labels:
         ``case_id, document_id, chunk_id, grade`` (int64): a row for each eligible chunk that a label reaches,
         sorted by the first three. Explicit grade 0 (judged, not relevant) is kept.
     facts
-        ``case_id, fact`` (int64, from 0), ``text, lost`` (bool: no chunk holds any of its quotes).
+        ``case_id, fact`` (int64, from 0), ``text, first_quote`` (folded), ``lost`` (bool: no chunk holds any
+        of its quotes).
     places
         ``case_id, fact, quote`` (int64, from 0), ``document_id, chunk_id, text`` (the quote, folded): a row for
         each chunk that holds a quote of a fact.
@@ -231,7 +232,7 @@ class _Found:
     """Rows of the tables, gathered case by case."""
 
     judgments: list[tuple[str, str, str, int]] = field(default_factory=list)
-    facts: list[tuple[str, int, str, bool]] = field(default_factory=list)
+    facts: list[tuple[str, int, str, str, bool]] = field(default_factory=list)
     places: list[tuple[str, int, int, str, str, str]] = field(default_factory=list)
     positional_only: list[str] = field(default_factory=list)
     supporting_lost: int = 0
@@ -278,7 +279,7 @@ class _Found:
                 self.places += [
                     (case.id, number, index, quote.document, chunk_id, text) for chunk_id in chunk_ids
                 ]
-            self.facts.append((case.id, number, fact.fact, lost))
+            self.facts.append((case.id, number, fact.fact, fold(fact.quotes[0].quote), lost))
 
     def labels(self, version: str) -> Labels:
         """Make the tables."""
@@ -292,7 +293,7 @@ class _Found:
             notices.append(f"supporting quotes that no {version} chunk holds: {self.supporting_lost}")
         return Labels(
             _table(self.judgments, "case_id document_id chunk_id grade"),
-            _table(self.facts, "case_id fact text lost"),
+            _table(self.facts, "case_id fact text first_quote lost"),
             _table(self.places, "case_id fact quote document_id chunk_id text"),
             tuple(notices),
         )
@@ -301,7 +302,7 @@ class _Found:
 def _table(rows: Sequence[tuple[object, ...]], names: str) -> pd.DataFrame:
     columns = names.split()
     table = pd.DataFrame(rows, columns=columns).astype({column: _DTYPES[column] for column in columns})
-    keys = [column for column in columns if column not in ("grade", "text", "lost")]
+    keys = [column for column in columns if column not in ("grade", "text", "first_quote", "lost")]
     return table.sort_values(keys, ignore_index=True)
 
 

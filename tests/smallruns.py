@@ -135,11 +135,11 @@ def _labels(facts: Mapping[str, Ranks], relevant: Mapping[str, Ranks]) -> Labels
         for case, ranks in (*facts.items(), *relevant.items())
         for index in range(len(ranks))
     ]
-    needed = [(case, index, f"Fact {index} of {case}", False) for case, index, *_ in places]
+    needed = [(case, index, f"Fact {index} of {case}", quote, False) for case, index, *_, quote in places]
     columns = ["case_id", "fact", "quote", "document_id", "chunk_id", "text"]
     return Labels(
         judgments=pd.DataFrame(judged, columns=["case_id", "document_id", "chunk_id", "grade"]),
-        facts=pd.DataFrame(needed, columns=["case_id", "fact", "text", "lost"]),
+        facts=pd.DataFrame(needed, columns=["case_id", "fact", "text", "first_quote", "lost"]),
         places=pd.DataFrame(places, columns=columns),
         notices=(),
     )

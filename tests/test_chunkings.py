@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import OTHER, OWN, case, fact, words, write_dataset
 
 from evalkit.chunkings import (
     at_equal_words,
@@ -23,6 +22,7 @@ from evalkit.errors import InputError
 from evalkit.plots.chunkings import evidence_over_words
 from evalkit.recorded import write_recorded
 from evalkit.settings import EvaluateSettings
+from tests.datasets import OTHER, OWN, case, fact, words, write_dataset
 
 KS = (1, 3)
 
@@ -31,7 +31,7 @@ def evaluation(scores, rankings, facts):
     """What the comparison reads of an evaluation."""
     scores = pd.DataFrame(scores, columns=["case_id", "category", "k", "coverage", "complete"])
     rankings = pd.DataFrame(rankings, columns=["case_id", "k", "rank", "text"])
-    facts = pd.DataFrame(facts, columns=["case_id", "fact", "text", "lost"])
+    facts = pd.DataFrame(facts, columns=["case_id", "fact", "text", "lost"]).assign(quote="cut apart")
     return SimpleNamespace(scores=scores, rankings=rankings, facts=facts.astype({"lost": "bool"}))
 
 
@@ -70,7 +70,7 @@ def test_means_stand_with_n_facts_and_the_facts_lost_to_the_chunking():
 
 def test_lost_facts_are_named():
     assert lost_facts(TWO).to_dict("records") == [
-        {"chunking": "short", "case_id": "b", "fact": 0, "text": "B0"}
+        {"chunking": "short", "case_id": "b", "fact": 0, "text": "B0", "quote": "cut apart"}
     ]
 
 

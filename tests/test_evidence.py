@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from datasets import OTHER, OWN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from evalkit.errors import InputError
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels, resolve_labels
 from evalkit.wording import fold
+from tests.datasets import OTHER, OWN
 
 
 def table(columns, rows):
@@ -43,8 +43,12 @@ def labels():
             [("two", "a", "p0", 2), ("two", "b", "p0", 2), ("two", "c", "p0", 2), ("plain", "a", "p0", 2)],
         ),
         facts=table(
-            "case_id fact text lost",
-            [("two", 0, "First.", False), ("two", 1, "Second.", False), ("cut", 0, "Cut.", True)],
+            "case_id fact text first_quote lost",
+            [
+                ("two", 0, "First.", "one", False),
+                ("two", 1, "Second.", "two", False),
+                ("cut", 0, "Cut.", "cut apart", True),
+            ],
         ),
         places=table(
             "case_id fact quote document_id chunk_id text",
@@ -121,7 +125,8 @@ def test_a_fact_that_no_ranking_holds_keeps_its_first_place_and_a_lost_one_has_n
     assert facts.loc[("two", 1), ["quote", "document_id", "chunk_id"]].tolist() == ["two", "b", "p0"]
     assert facts["rank"].isna().all()
     assert facts.loc[("cut", 0), "lost"]
-    assert facts.loc[("cut", 0), ["quote", "document_id", "chunk_id"]].isna().all()
+    assert facts.loc[("cut", 0), "quote"] == "cut apart"
+    assert facts.loc[("cut", 0), ["document_id", "chunk_id"]].isna().all()
 
 
 def test_one_row_a_case_k_and_fact_in_order_with_stable_types(labels):

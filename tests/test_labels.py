@@ -73,7 +73,9 @@ def test_every_chunk_that_holds_a_quote_is_judged(tmp_path):
         }
         for chunk in ("alpha/p0", "alpha/p1")
     ]
-    assert labels.facts.to_dict("records") == [{"case_id": "c", "fact": 0, "text": "A fact.", "lost": False}]
+    assert labels.facts.to_dict("records") == [
+        {"case_id": "c", "fact": 0, "text": "A fact.", "first_quote": "Shared w100", "lost": False}
+    ]
 
 
 def test_white_space_is_folded_before_comparing(tmp_path):
@@ -139,13 +141,13 @@ def test_tables_are_sorted_and_typed_even_when_empty(tmp_path):
     assert full.judgments["document_id"].tolist() == ["one", "one", "two"]
     for name, columns in (
         ("judgments", ["case_id", "document_id", "chunk_id", "grade"]),
-        ("facts", ["case_id", "fact", "text", "lost"]),
+        ("facts", ["case_id", "fact", "text", "first_quote", "lost"]),
         ("places", ["case_id", "fact", "quote", "document_id", "chunk_id", "text"]),
     ):
         assert getattr(empty, name).columns.tolist() == columns
         assert getattr(empty, name).dtypes.equals(getattr(full, name).dtypes)
     assert [str(dtype) for dtype in full.judgments.dtypes] == ["str", "str", "str", "int64"]
-    assert [str(dtype) for dtype in full.facts.dtypes] == ["str", "int64", "str", "bool"]
+    assert [str(dtype) for dtype in full.facts.dtypes] == ["str", "int64", "str", "str", "bool"]
 
 
 def test_every_fault_comes_in_one_error(tmp_path):

@@ -132,9 +132,9 @@ def chunkings_lost(evaluations: Evaluations) -> HTML:
         return page(
             render("<p>No chunking cuts a quote apart: every fact stands whole in some chunk of each.</p>")
         )
-    frame = lost[["case_id", "chunking", "fact", "text"]].head(ROWS)
+    frame = lost[["case_id", "chunking", "text", "quote"]].head(ROWS)
     caption = f"{len(lost)} facts of which a chunking holds no quote whole"
-    return page(table(frame, caption, labels={"fact": "fact number", "text": "fact"}))
+    return page(table(frame, caption, labels={"text": "fact"}))
 
 
 def _sentence(row: Row, baseline: str) -> str:
