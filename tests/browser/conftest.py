@@ -16,6 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(600))
             if CHROMIUM is None:
                 item.add_marker(
                     pytest.mark.skip(reason="no Chromium: install Debian's chromium or set EVALKIT_CHROMIUM")
