@@ -1,6 +1,6 @@
 """May two runs be compared, in which figures, and what differs between them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,9 +128,11 @@ def _notes(baseline: Run, candidate: Run) -> Iterator[str]:
             f"The corpus changed, and with it the relevant chunks of {_some(changed)}: part of the difference of "
             "their chunk metrics comes from the labels, not from the ranking."
         )
-    for name, record in (("baseline", before), ("candidate", after)):
-        if record.code.dirty:
-            yield f"The code of the {name} had uncommitted changes: its revision does not say all of what ran."
+    dirty = [name for name, record in (("baseline", before), ("candidate", after)) if record.code.dirty]
+    if dirty:
+        yield (
+            f"The code had uncommitted changes ({' and '.join(dirty)}), so its revision does not say all of what ran."
+        )
     if before.dataset.judgments == after.dataset.judgments == "partial":
         yield (
             "Judgments are partial: an unjudged chunk counts as not relevant, which is hard on a run that finds "
@@ -170,9 +172,7 @@ def _settings(record: RunRecord) -> dict[str, str]:
         "threshold": search.threshold,
         "exact search": search.exact,
         "hnsw_ef": search.hnsw_ef,
-        "filter": "; ".join(
-            f"{field}: {', '.join(values)}" for field, values in sorted(search.filter.items())
-        ),
+        "filter": _filter(search.filter),
         "diagnostic depth": search.depth,
         "texts kept": record.retention,
         "code revision": code.revision and code.revision[:12],
@@ -181,6 +181,12 @@ def _settings(record: RunRecord) -> dict[str, str]:
     }
     named |= {f"package {name}": version for name, version in sorted(code.packages.items())}
     return {name: _words(value) for name, value in named.items()}
+
+
+def _filter(allowed: Mapping[str, Sequence[str]]) -> str:
+    """Write the filter without the chunking version, which has a line of its own."""
+    fields = sorted(field for field in allowed if field != "chunking_version")
+    return "; ".join(f"{field}: {', '.join(allowed[field])}" for field in fields)
 
 
 def _words(value: object) -> str:

@@ -46,7 +46,7 @@ class Interval(NamedTuple):
             return "a single case has no interval"
         if self.constant:
             return (
-                f"all {self.n} cases have the same value: resampling them shows no spread, "
+                f"all {self.n} values are equal: resampling them shows no spread, "
                 "which does not mean that there is no uncertainty"
             )
         if self.n < FEW:

@@ -83,12 +83,12 @@ def test_another_chunking_refuses_chunk_metrics_only():
     assert terms.metrics == ("coverage", "complete")
     assert not terms.chunks_comparable
     assert "precision, recall, MRR and nDCG" in terms.notes[0]
-    assert "chunking" in terms.differs["setting"].tolist()
+    assert terms.differs["setting"].tolist() == ["chunking"]
 
 
 def test_a_dirty_tree_is_said_on_either_side():
     notes = contract(small_run(FACTS, code={"dirty": True}), small_run(FACTS)).notes
-    assert "code of the baseline had uncommitted changes" in notes[0]
+    assert "uncommitted changes (baseline)" in notes[0]
 
 
 def test_other_relevant_chunks_under_equal_labels_are_said():

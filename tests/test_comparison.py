@@ -144,7 +144,7 @@ def test_a_constant_difference():
     row = figure(comparison, "complete", 3)
     assert (row["difference"], row["low"], row["high"]) == (1, 1, 1)
     assert row["p"] == 2 / 2**8
-    assert "same value" in row["note"]
+    assert "are equal" in row["note"]
     assert math.isnan(row["detectable"])
 
 

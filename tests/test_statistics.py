@@ -80,7 +80,7 @@ def test_the_sampled_test_is_near_the_exact_one_and_repeats():
 
 def test_a_constant_difference():
     assert mean_interval([0.25] * 8)[:4] == (0.25, 0.25, 0.25, 8)
-    assert "same value" in mean_interval([0.25] * 8).note
+    assert "are equal" in mean_interval([0.25] * 8).note
     assert sign_flip_test([0.25] * 8) == (2 / 2**8, "exact")
     assert math.isnan(detectable_difference([0.25] * 8))
 

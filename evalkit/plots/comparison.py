@@ -80,7 +80,7 @@ def changed_cases(comparison: Comparison, limit: int = CASES) -> Drawn:
     places = np.arange(len(shown))
     colors = [RED if value < 0 else BLUE for value in evidence]
     axes.axvline(0, color=INK, linewidth=1.2)
-    axes.barh(places, evidence, color=colors, height=0.62, label="required evidence (coverage)")
+    axes.barh(places, evidence, color=colors, height=0.62, alpha=0.75, label="required evidence (coverage)")
     if comparison.contract.chunks_comparable:
         axes.plot(shown["ndcg_difference"], places, "D", color=INK, markersize=4.5, label="nDCG")
     axes.set_yticks(places, list(shown["case_id"]), fontsize=8)

@@ -119,8 +119,8 @@ def evidence(comparison: Comparison, limit: int = ROWS) -> HTML:
             "case_id": changed["case_id"],
             "change": changed["change"],
             "fact": changed["text"],
-            "baseline": [_place(row, "baseline") for row in rows],
-            "candidate": [_place(row, "candidate") for row in rows],
+            "baseline": [_place(row, "baseline", comparison) for row in rows],
+            "candidate": [_place(row, "candidate", comparison) for row in rows],
         }
     )
     caption = f"Evidence lost and gained at K = {comparison.k}"
@@ -138,7 +138,9 @@ def moves(comparison: Comparison, limit: int = 50) -> HTML:
     rest = "" if len(shown) == len(comparison.moves) else f", the first {limit}"
     labels = {"rank_baseline": "rank in baseline", "rank_candidate": "rank in candidate", "chunk_id": "chunk"}
     caption = f"Relevant chunks that moved: {len(comparison.moves)}{rest}"
-    return page(table(frame, caption, labels=labels, bars=(), linked=_detailed(comparison)))
+    formats = {"rank_baseline": _rank, "rank_candidate": _rank}
+    linked = _detailed(comparison)
+    return page(table(frame, caption, labels=labels, formats=formats, bars=(), linked=linked))
 
 
 def details(comparison: Comparison) -> HTML:
@@ -158,7 +160,7 @@ def details(comparison: Comparison) -> HTML:
             verdict=case["verdict"],
             tint={"worse": "ek-no", "better": "ek-yes"}.get(case["verdict"], ""),
             question=case["question"],
-            facts=_facts(facts.get(case["case_id"]), case["case_id"]),
+            facts=_facts(facts.get(case["case_id"]), case["case_id"], comparison),
             rankings=_side_by_side([ranking.get(case["case_id"]) for ranking in rankings], case["case_id"]),
         )
         for case in chosen.to_dict("records")
@@ -192,14 +194,15 @@ def _verdict(comparison: Comparison, row: Mapping[Any, Any]) -> Markup:
         kind = ("good" if change > 0 else "warning") if told_apart else "note"
         values = f"{number(row['baseline'])} → {number(row['candidate'])}"
         title = f"{name} is {word} in the candidate, {surety}: {values}."
-    figures = f"Difference {change:+.3f}, 95 % interval {_interval(row)}, {_p(row['p'])}, n = {row['n']}."
+    figures = f"Difference {_signed(change)}, 95 % interval {_interval(row)}, {_p(row['p'])}, n = {row['n']}."
     counts = comparison.cases["verdict"].value_counts()
     lost, gained = (int((comparison.facts["change"] == change).sum()) for change in ("lost", "gained"))
     found = (
         f"{counts.get('worse', 0)} cases have less of their evidence, {counts.get('better', 0)} have more; "
         f"{lost} facts lost, {gained} gained."
     )
-    return banner(kind, title, f"{figures} {found}", f"{_power(row)} {_sentence(row['note'])}".strip())  # type: ignore[arg-type]
+    note = _sentence(row["note"]) if row["better"] or row["worse"] else ""
+    return banner(kind, title, f"{figures} {found}", f"{_power(row)} {note}".strip())  # type: ignore[arg-type]
 
 
 def _power(row: Mapping[Any, Any]) -> str:
@@ -219,11 +222,9 @@ def _means_table(means: pd.DataFrame, caption: str) -> Markup:
             "n": means["n"].to_numpy(),
             "baseline": means["baseline"].to_numpy(),
             "candidate": means["candidate"].to_numpy(),
-            "difference": [
-                MISSING if pd.isna(row["difference"]) else f"{row['difference']:+.3f}" for row in rows
-            ],
+            "difference": [_signed(row["difference"]) for row in rows],
             "interval": [_interval(row) for row in rows],
-            "p": [_p(row["p"]) for row in rows],
+            "p": [_p(row["p"]).removeprefix("p ").removeprefix("= ") for row in rows],
             "detectable": means["detectable"].to_numpy(),
             "better": means["better"].to_numpy(),
             "worse": means["worse"].to_numpy(),
@@ -234,17 +235,18 @@ def _means_table(means: pd.DataFrame, caption: str) -> Markup:
     labels = {
         "metric": "figure",
         "interval": "95 % interval",
-        "p": "chance (p)",
+        "p": "p",
         "detectable": "detectable from",
         "better": "cases better",
         "worse": "cases worse",
         "left_out": "cases in one run only",
     }
-    return table(frame, caption, labels=labels, bars=())
+    return table(frame, caption, labels=labels, bars=(), dense=True)
 
 
 def _reading(means: pd.DataFrame) -> Markup:
-    notes = dict.fromkeys(note for note in means["note"] if note)
+    changed = (means["better"] > 0) | (means["worse"] > 0)
+    notes = dict.fromkeys(note for note in means.loc[changed, "note"] if note)
     return render(
         "{% if notes %}<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}",
         notes=[_sentence(note) for note in notes],
@@ -259,7 +261,7 @@ def _detailed(comparison: Comparison) -> list[str]:
     return [str(case_id) for case_id in _changed(comparison)["case_id"].head(DETAILED)]
 
 
-def _facts(rows: pd.DataFrame | None, case_id: str) -> Markup:
+def _facts(rows: pd.DataFrame | None, case_id: str, comparison: Comparison) -> Markup:
     if rows is None:
         return Markup("<p>No facts are labelled.</p>")
     records = rows.to_dict("records")
@@ -267,8 +269,8 @@ def _facts(rows: pd.DataFrame | None, case_id: str) -> Markup:
         {
             "fact": [row["text"] for row in records],
             "change": [row["change"] for row in records],
-            "baseline": [_place(row, "baseline") for row in records],
-            "candidate": [_place(row, "candidate") for row in records],
+            "baseline": [_place(row, "baseline", comparison) for row in records],
+            "candidate": [_place(row, "candidate", comparison) for row in records],
         }
     )
     return table(frame, f"Required facts of {case_id}", bars=())
@@ -294,13 +296,22 @@ def _hit(row: Row) -> str:
     return f"{row.document_id} › {row.chunk_id} ({grade}, {row.score:.4f})"
 
 
-def _place(row: Mapping[Any, Any], side: str) -> str:
+def _place(row: Mapping[Any, Any], side: str, comparison: Comparison) -> str:
     if pd.isna(row[f"chunk_id_{side}"]):
         return "lost to chunking"
-    rank = row[f"rank_{side}"]
-    where = "beyond the diagnostic depth" if pd.isna(rank) else f"rank {rank}"
-    found = "found" if row[f"found_{side}"] else "not in the first K"
-    return f"{found}: {where}, {row[f'document_id_{side}']} › {row[f'chunk_id_{side}']}"
+    rank, run = row[f"rank_{side}"], getattr(comparison, side)
+    where = f"{row[f'document_id_{side}']} › {row[f'chunk_id_{side}']}"
+    if row[f"found_{side}"]:
+        return f"found at rank {rank}: {where}"
+    if not pd.isna(rank) and rank <= comparison.k and run.record.search.threshold is not None:
+        return f"below the threshold (rank {rank} without it): {where}"
+    return (
+        f"not found, {'beyond the diagnostic depth' if pd.isna(rank) else f'comes at rank {rank}'}: {where}"
+    )
+
+
+def _rank(value: Any) -> str:  # noqa: ANN401 - a cell of a table
+    return "not there" if pd.isna(value) else str(value)
 
 
 def _arrow(row: Mapping[Any, Any], metric: str) -> str:
@@ -309,7 +320,13 @@ def _arrow(row: Mapping[Any, Any], metric: str) -> str:
 
 
 def _interval(row: Mapping[Any, Any]) -> str:
-    return MISSING if pd.isna(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}"
+    return MISSING if pd.isna(row["low"]) else f"[{_signed(row['low'])}, {_signed(row['high'])}]"
+
+
+def _signed(value: float) -> str:
+    if pd.isna(value):
+        return MISSING
+    return "0.000" if abs(value) < 0.0005 else f"{value:+.3f}"
 
 
 def _p(value: float) -> str:
