@@ -37,11 +37,10 @@ def test_a_kill_at_any_step_leaves_a_collection_whole_or_resumable(environment, 
     )
     assert done.returncode == 0, done.stderr
     left = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(left) > 20
+    assert len(left) >= 7
     for one in left:
         assert one["status"] == 0, one
         assert one["points"] == POINTS, one
-        assert one["then"] == 9, one
         match one["state"]:
             case None:
                 assert one["collections"] == [], one
@@ -53,9 +52,12 @@ def test_a_kill_at_any_step_leaves_a_collection_whole_or_resumable(environment, 
             case "complete":
                 assert one["evaluated"] == "evaluated", one
                 assert (one["outcome"], one["sent"]) == ("unchanged", 0), one
-    assert {one["state"] for one in left} == {None, "building", "complete"}
-    resumed = {one["sent"] for one in left if one["outcome"] == "resumed"}
-    assert {0, 3, 7, POINTS} <= resumed, "what is stored is not sent again"
+    assert {one["state"] for one in left} == (
+        {None, "building", "complete"} if how == "recreate" else {None, "building"}
+    )
+    if how == "anew":
+        sent = {one["sent"] for one in left if one["outcome"] == "resumed"}
+        assert sent == {0, 3, 7, POINTS}, "what is stored is not sent again"
     assert [
         path.name for path in (outputs / "collections").glob("*") if not path.name.startswith(".tmp-")
     ] in (
