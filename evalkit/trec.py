@@ -97,10 +97,7 @@ def read_qrels(path: Path) -> pa.Table:
             return pa.Table.from_batches(list(_parquet_batches(path, "grade")))
         first = _sample(path).lstrip(b"\xef\xbb\xbf").split(b"\n")[0].split()
         heading = len(first) == 3 and not _WHOLE.fullmatch(first[2].decode("utf-8", "replace"))
-        batches = list(_text_batches(path, BEIR_QRELS if heading else QRELS))
-    if not batches:
-        raise InputError(f"{path}: holds no judgments below its heading")
-    return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(list(_text_batches(path, BEIR_QRELS if heading else QRELS)))
 
 
 def write_run(rows: Iterable[tuple[str, str, float]], tag: str) -> str:
@@ -176,14 +173,23 @@ def _sample(path: Path) -> bytes:
 
 
 def _text_batches(path: Path, layout: _Layout) -> Iterator[pa.RecordBatch]:
+    empty = True
+    for batch in _streamed(path, layout):
+        empty = empty and not batch.num_rows
+        yield batch
+    if empty:
+        raise InputError(f"{path}: holds no lines of {layout.what}")
+
+
+def _streamed(path: Path, layout: _Layout) -> Iterator[pa.RecordBatch]:
     """Read with one separator as long as that goes, then with white space folded, then find the faulty line."""
-    rows = 0
+    given = 0
     separator = _separator(_sample(path), layout)
     if separator:
         try:
             with _arrow_stream(path) as stream:
                 for batch in _parsed(stream, layout, separator):
-                    rows += batch.num_rows
+                    given += batch.num_rows
                     yield batch
             return
         except pa.ArrowInvalid:
@@ -192,8 +198,8 @@ def _text_batches(path: Path, layout: _Layout) -> Iterator[pa.RecordBatch]:
         with open_bytes(path) as source:
             for batch in _parsed(io.BufferedReader(_Folded(source), _BLOCK), layout, " "):
                 # What came before the switch has been given already: the rows are the same.
-                known = min(rows, batch.num_rows)
-                rows -= known
+                known = min(given, batch.num_rows)
+                given -= known
                 yield batch.slice(known)
     except pa.ArrowInvalid as error:
         raise InputError(

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rankcases import KS, frames, made
 
 from evalkit.errors import InputError
 from evalkit.joining import hints
 from evalkit.scoring import METRICS, prepare, score, score_rankings, score_run
+from tests.rankcases import KS, frames, made
 
 NAMESPACE = UUID(int=7)
 
