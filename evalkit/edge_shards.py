@@ -1,5 +1,6 @@
 """Open shards of Qdrant Edge, and the engine's errors as ours."""
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from weakref import WeakValueDictionary
 import qdrant_edge as edge
 
 from evalkit.errors import InfrastructureError, InputError
+
+HEADROOM = 32_000_000
+"""Bytes to be free on the disk before the engine writes; a small collection takes a quarter of that."""
+
+_COPIES = 4  # of what is written: in the engine's log, in its segments, and in those being merged
 
 
 class HeldElsewhere(Exception):
@@ -28,6 +34,7 @@ class Shard:
 
     def __init__(self, folder: Path) -> None:
         with engine_errors(f"opening collection folder {folder}"):
+            require_space(folder)  # opening writes too
             self.engine = edge.EdgeShard.load(str(folder))
         self.closed = False
 
@@ -52,6 +59,32 @@ class Shard:
         self.closed = True
         with engine_errors("closing a collection"):
             self.engine.close()
+
+
+def require_space(folder: Path, more: int = 0) -> None:
+    """Refuse to write where the disk is nearly full.
+
+    The engine writes through memory maps of files with holes. Where the disk has no block left for one, the system
+    ends the whole process at once (SIGBUS): no error could be shown, so it is looked at before.
+
+    Parameters
+    ----------
+    folder
+        A folder that exists.
+    more
+        Bytes about to be written.
+
+    Raises
+    ------
+    InfrastructureError
+        Less than `HEADROOM` and room for what is written would be left.
+    """
+    free, wanted = shutil.disk_usage(folder).free, HEADROOM + _COPIES * more
+    if free < wanted:
+        raise InfrastructureError(
+            f"{folder}: the disk is full but for {free / 1e6:.0f} MB, {wanted / 1e6:.0f} MB are needed; free space, "
+            "or set EVALKIT_OUTPUTS to another disk, then run again"
+        )
 
 
 @contextmanager

@@ -1,11 +1,9 @@
 """Qdrant Edge: the engine in this process, one folder a collection under ``outputs/collections/``."""
 
-import contextlib
 import json
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,10 +13,10 @@ import numpy as np
 import qdrant_edge as edge
 
 from evalkit import paths
-from evalkit.edge_shards import HeldElsewhere, Shard, engine_errors
+from evalkit.edge_shards import HeldElsewhere, Shard, engine_errors, require_space
 from evalkit.embedding import Vectors
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.files import disk_errors, write_whole
+from evalkit.files import TEMPORARY, disk_errors, sweep, write_whole
 from evalkit.points import CollectionState, Filter, Hit, Point, as_float32, point_vectors
 from evalkit.settings import ServerSettings
 from evalkit.transport import Deadline
@@ -30,8 +28,6 @@ _STATE = "state.json"
 _SHARD = "shard"
 _DIMENSION = "dimension"
 _APPROXIMATE = "approximate"
-_TEMPORARY = ".tmp-"
-_LEFT_BEHIND = 3600.0
 
 
 class EmbeddedStore:
@@ -120,8 +116,9 @@ class EmbeddedStore:
             raise taken
         with disk_errors(place):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._sweep()
-            made = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=self.folder))
+            sweep(self.folder)
+            require_space(self.folder)
+            made = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
         try:
             with engine_errors(f"creating collection {collection!r}"):
                 edge.EdgeShard.create(str(made / _SHARD), _config(dimension, settings)).close()
@@ -142,13 +139,6 @@ class EmbeddedStore:
             for name in ("shards", "replicas", "parallel")
             if getattr(settings, name) not in (None, 1)
         )
-
-    def _sweep(self) -> None:
-        """Remove what killed processes left behind, once it is too old to be at work."""
-        for left in self.folder.glob(f"{_TEMPORARY}*"):
-            with contextlib.suppress(OSError):
-                if time.time() - left.stat().st_mtime > _LEFT_BEHIND:
-                    shutil.rmtree(left, ignore_errors=True)
 
     def index_fields(self, collection: str, fields: Sequence[str]) -> None:
         """Make a keyword index on each payload field that has none."""
@@ -171,7 +161,7 @@ class EmbeddedStore:
         if (place / _SHARD).is_dir():
             self._close_everywhere(collection)
         with disk_errors(place):
-            gone = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=self.folder))
+            gone = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
             place.rename(gone / collection)
             shutil.rmtree(gone)
 
@@ -223,11 +213,14 @@ class EmbeddedStore:
         if not points:
             return
         engine = self._engine(collection)
-        vectors = point_vectors(points, self.dimension(collection)).tolist()
+        vectors = point_vectors(points, self.dimension(collection))
+        payloads = sum(len(str(point.payload)) for point in points)
         batch = [
-            edge.Point(point.id, vector, point.payload) for point, vector in zip(points, vectors, strict=True)
+            edge.Point(point.id, vector, point.payload)
+            for point, vector in zip(points, vectors.tolist(), strict=True)
         ]
         with engine_errors(f"writing {len(batch)} points to collection {collection!r}"):
+            require_space(self._place(collection), vectors.nbytes + payloads)
             engine.update(edge.UpdateOperation.upsert_points(batch))
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
@@ -306,6 +299,7 @@ class EmbeddedStore:
         """
         engine = self._engine(collection)
         with engine_errors(f"optimizing collection {collection!r}"):
+            require_space(self._place(collection))
             engine.flush()
             if (self._stored(collection) or {}).get(_APPROXIMATE):
                 engine.optimize()

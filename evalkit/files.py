@@ -1,13 +1,29 @@
 """Files and folders that appear under their final name only when they are whole."""
 
+import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from evalkit.errors import InfrastructureError
+
+TEMPORARY = ".tmp-evalkit-"
+"""Start of the names of files and folders that are not finished, or that are being removed."""
+
+STALE = 86_400.0
+"""Age in seconds at which nobody is at work on one of them any more: a killed process left it behind."""
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left in a folder; what cannot be removed stays."""
+    for left in folder.glob(f"{TEMPORARY}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > STALE:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 @contextmanager
@@ -40,7 +56,7 @@ def whole_folder(final: Path) -> Iterator[Path]:
     Yields
     ------
     Path
-        The temporary folder beside it, removed when the block raises. Its name starts with ``.tmp-``.
+        The temporary folder beside it, removed when the block raises. Its name starts with `TEMPORARY`.
 
     Raises
     ------
@@ -49,13 +65,14 @@ def whole_folder(final: Path) -> Iterator[Path]:
     """
     with disk_errors(final):
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".tmp-{final.name}-", dir=final.parent))
+        sweep(final.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}{final.name}-", dir=final.parent))
         temporary.chmod(0o755)
     try:
         with disk_errors(final):
             yield temporary
             if final.exists():
-                old = Path(tempfile.mkdtemp(prefix=f".tmp-{final.name}-old-", dir=final.parent))
+                old = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}{final.name}-old-", dir=final.parent))
                 final.rename(old / final.name)
                 temporary.rename(final)
                 shutil.rmtree(old, ignore_errors=True)
@@ -76,7 +93,8 @@ def write_whole(final: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     with disk_errors(final):
         final.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".tmp-{final.name}-", dir=final.parent)
+        sweep(final.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{TEMPORARY}{final.name}-", dir=final.parent)
         temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as stream:

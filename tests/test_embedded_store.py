@@ -15,6 +15,7 @@ import pytest
 from evalkit import embedded_store, paths
 from evalkit.embedded_store import EmbeddedStore
 from evalkit.errors import InfrastructureError, InputError
+from evalkit.files import STALE, TEMPORARY
 from evalkit.points import CollectionState, Fingerprint, Point
 from evalkit.settings import ServerSettings
 from evalkit.stores import open_store
@@ -187,10 +188,10 @@ def test_names_cannot_leave_the_folder(tmp_path, name):
 
 
 def test_what_a_killed_process_left_is_swept_when_it_is_old(tmp_path):
-    old, young = tmp_path / ".tmp-old", tmp_path / ".tmp-young"
+    old, young = tmp_path / f"{TEMPORARY}old", tmp_path / f"{TEMPORARY}young"
     for folder in (old, young):
         folder.mkdir()
-    os.utime(old, (0, time.time() - 2 * 3600))
+    os.utime(old, (0, time.time() - 2 * STALE))
     with made(EmbeddedStore(tmp_path)) as store:
         assert store.collections() == ["made"]
     assert not old.exists()

@@ -1,7 +1,10 @@
+import os
+import time
+
 import pytest
 
 from evalkit.errors import InfrastructureError
-from evalkit.files import whole_folder, write_whole
+from evalkit.files import STALE, TEMPORARY, whole_folder, write_whole
 
 
 def test_folder_appears_whole_and_replaces(tmp_path):
@@ -47,3 +50,25 @@ def test_a_refusing_disk_is_named(tmp_path):
     with pytest.raises(InfrastructureError, match="cannot write"), whole_folder(blocker / "run"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path):
+    for age in ("old", "young"):
+        (tmp_path / f"{TEMPORARY}{age}").mkdir()
+        (tmp_path / f"{TEMPORARY}{age}" / "part").touch()
+        (tmp_path / f"{TEMPORARY}{age}-file").touch()
+    (tmp_path / ".tmp-of-another-program").mkdir()
+    before = time.time() - 2 * STALE
+    for left in ("old", "old-file"):
+        os.utime(tmp_path / f"{TEMPORARY}{left}", (before, before))
+    os.utime(tmp_path / ".tmp-of-another-program", (before, before))
+    write_whole(tmp_path / "latest", "one\n")
+    with whole_folder(tmp_path / "run"):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"{TEMPORARY}young",
+        f"{TEMPORARY}young-file",
+        ".tmp-of-another-program",
+        "latest",
+        "run",
+    ]
