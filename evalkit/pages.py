@@ -90,6 +90,35 @@ def notebook_page(page: NotebookPage, run: Run, pages: Iterable[NotebookPage], *
         A whole HTML document. Headings have anchors and stand in a list of contents; wide tables scroll in
         themselves; images carry the ``alt`` of their output's metadata.
     """
+    return _whole(
+        page,
+        title=f"{page.title} · {run.record.dataset.name} · {run.run_id}",
+        links=_links(pages, page.name),
+        footer=f"Run {run.run_id} of {run.record.dataset.name}, version {run.record.dataset.version}.",
+        code=code,
+    )
+
+
+def single_page(page: NotebookPage, *, code: bool = False) -> str:
+    """Render an executed notebook that belongs to no single run, such as a comparison.
+
+    Parameters
+    ----------
+    page
+        The notebook.
+    code
+        Show the code above the outputs; hidden by default.
+
+    Returns
+    -------
+    str
+        A whole HTML document like that of `notebook_page`, without links to other pages.
+    """
+    only = [{"title": page.title, "href": f"{page.name}.html", "current": True}]
+    return _whole(page, title=page.title, links=only, footer=f"Notebook {page.name}.", code=code)
+
+
+def _whole(page: NotebookPage, *, title: str, links: list[dict[str, Any]], footer: str, code: bool) -> str:
     exporter = HTMLExporter(
         template_name="cells",
         extra_template_basedirs=[str(TEMPLATES)],
@@ -103,10 +132,10 @@ def notebook_page(page: NotebookPage, run: Run, pages: Iterable[NotebookPage], *
     name_anchor_links(soup)
     let_tables_scroll(soup)
     return whole_page(
-        title=f"{page.title} · {run.record.dataset.name} · {run.run_id}",
+        title=title,
         content=Markup(str(soup)),
-        links=_links(pages, page.name),
-        footer=f"Run {run.run_id} of {run.record.dataset.name}, version {run.record.dataset.version}.",
+        links=links,
+        footer=footer,
         contents=contents_of(soup),
         code=code or soup.select_one(".highlight") is not None,
     )

@@ -92,6 +92,67 @@ def report(
     return ReportResult(run, run.folder / "report" / pages.FRONT_PAGE, write_overview())
 
 
+def single_report(
+    name: str,
+    parameters: Mapping[str, object],
+    *,
+    texts: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    code: bool = False,
+    timeout: float = TIMEOUT,
+    progress: bool = True,
+) -> Path:
+    """Run one notebook by itself, such as a comparison, and leave it with its HTML page.
+
+    Parameters
+    ----------
+    name
+        Name of a notebook under ``notebooks/``.
+    parameters
+        Values by name.
+    texts
+        The same as text from a command line, read by the declared type.
+    folder
+        Where notebook and page go, replaced when it exists; ``outputs/pages/<name>`` by default.
+    code
+        Show the code in the page.
+    timeout
+        Seconds that the notebook may take.
+    progress
+        Show a bar of cells on standard error.
+
+    Returns
+    -------
+    Path
+        The page, ``<name>.html``.
+
+    Raises
+    ------
+    InputError
+        No such notebook, a name that it does not know or a value of the wrong type, before anything runs; a folder
+        that holds anything else; or whatever the notebook refused.
+    CriteriaNotMet, InfrastructureError, KeyboardInterrupt
+        As `run_notebook`. Nothing appears in the folder.
+    """
+    declared = notebook_parameters(name)
+    given = {
+        key: value_from_text(declared[key], text) if key in declared else text
+        for key, text in (texts or {}).items()
+    }
+    final = folder or paths.outputs() / "pages" / name
+    made = {f"{name}.html", f"{name}.ipynb"}
+    if final.exists() and (not final.is_dir() or {path.name for path in final.iterdir()} - made):
+        raise InputError(f"{final}: holds something else than the page of {name}; name another folder")
+    with tempfile.TemporaryDirectory(prefix="evalkit-page-") as scratch:
+        executed = Path(scratch) / f"{name}.ipynb"
+        values = {**parameters, **given}
+        notebook = run_notebook(name, values, executed, timeout=timeout, progress=progress)
+        with whole_folder(final) as whole:
+            shutil.copyfile(executed, whole / executed.name)
+            _write(whole / f"{name}.html", pages.single_page(NotebookPage(name, notebook), code=code))
+    return final / f"{name}.html"
+
+
 def share_out(parameters: Mapping[str, object], texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Give each notebook of the report the values that it declares.
 

@@ -2,9 +2,11 @@
 
 import shutil
 
+import nbformat
 import pytest
 
 from evalkit.notebooks import run_notebook
+from evalkit.reporting import single_report
 
 pytestmark = pytest.mark.notebook
 
@@ -26,7 +28,14 @@ def shown(notebook, cell, kind="text/html"):
 
 
 def test_compare_chunkings(filled, tmp_path):
-    notebook = run("compare-chunkings", tmp_path, dataset="platform-runbooks", ks=[1, 5, 12], budgets=[160])
+    given = {"dataset": "platform-runbooks", "ks": [1, 5, 12]}
+    page = single_report("compare-chunkings", given, texts={"budgets": "[160]"}, progress=False)
+    assert page == filled / "pages" / "compare-chunkings" / "compare-chunkings.html"
+    html = page.read_text(encoding="utf-8")
+    assert "<title>Compare chunkings</title>" in html
+    assert 'alt="Line chart of evidence found over words of context, 90 cases.' in html
+    assert "evaluate_chunkings" not in html  # code is hidden
+    notebook = nbformat.read(page.with_suffix(".ipynb"), 4)
     verdict = shown(notebook, "verdict")
     assert "No chunking is shown to find more complete evidence" in verdict
     assert "At 160 words paragraphs-v1 has all facts of 77.8% of 90 questions" in verdict
