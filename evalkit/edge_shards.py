@@ -1,5 +1,6 @@
 """Open shards of Qdrant Edge, and the engine's errors as ours."""
 
+import re
 import shutil
 import threading
 import time
@@ -103,6 +104,11 @@ def engine_errors(what: str) -> Iterator[None]:
         if "No space left" in text or "os error 28" in text:
             raise InfrastructureError(
                 f"{what}: the disk is full ({text[:300]}); free space and index again"
+            ) from None
+        if refused := re.search(r"(Read-only file system|Permission denied) \(os error", text):
+            raise InfrastructureError(
+                f"{what}: {refused[1]}; make the folder writable, which the engine needs for reading too, or set "
+                "EVALKIT_OUTPUTS to another folder"
             ) from None
         raise InfrastructureError(
             f"{what}: Qdrant Edge failed ({type(error).__name__}: {text[:300]}); "
