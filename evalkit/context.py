@@ -212,10 +212,8 @@ def _texts(ranking: pd.DataFrame) -> pd.DataFrame:
 
 
 def _passages(rows: pd.DataFrame) -> list[Passage]:
-    return [
-        Passage(document_id, (chunk_id,), text)
-        for document_id, chunk_id, text in rows[_COLUMNS].itertuples(index=False, name=None)
-    ]
+    columns = zip(rows["document_id"], rows["chunk_id"], rows["text"], strict=True)
+    return [Passage(document_id, (chunk_id,), text) for document_id, chunk_id, text in columns]
 
 
 def _without_copies(rows: pd.DataFrame, similarity: float) -> pd.DataFrame:
