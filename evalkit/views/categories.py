@@ -161,8 +161,12 @@ def category_counts(run: Run) -> HTML:
 def category_table(intervals: pd.DataFrame) -> HTML:
     """Show the means of `intervals_by_category` with their intervals, a row a category and K."""
     cells = intervals.assign(cell=[_with_bounds(row) for row in intervals.to_dict("records")])
-    wide = cells.pivot(index=["category", "k"], columns="metric", values="cell")[list(MEASURES)]
-    counts = cells.pivot(index=["category", "k"], columns="metric", values="n")
+    wide = cells.pivot(index=["category", "k"], columns="metric", values="cell").reindex(
+        columns=list(MEASURES)
+    )
+    counts = cells.pivot(index=["category", "k"], columns="metric", values="n").reindex(
+        columns=list(MEASURES)
+    )
     wide["n"], wide["n_facts"] = counts["recall"], counts["coverage"]
     wide = wide.reindex(pd.MultiIndex.from_frame(intervals[["category", "k"]].drop_duplicates()))
     notes = intervals[(intervals["note"] != "") & (intervals["metric"].isin(["recall", "complete"]))]

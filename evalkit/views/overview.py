@@ -272,7 +272,9 @@ def _by_k(
     """Lay the columns of each K side by side, a row a case in the given order, under two levels of headers."""
     pivot = scores.pivot(index="case_id", columns="k", values=list(columns)).reindex(list(order))
     names = [(name, k) for k in ks for name in columns]
-    wide = pivot[names].set_axis(pd.MultiIndex.from_tuples([(f"K = {k}", name) for name, k in names]), axis=1)
+    wide = pivot.reindex(columns=pd.MultiIndex.from_tuples(names)).set_axis(
+        pd.MultiIndex.from_tuples([(f"K = {k}", name) for name, k in names]), axis=1
+    )
     wide.insert(0, ("", "case_id"), wide.index)
     return wide.infer_objects()
 
