@@ -5,14 +5,28 @@ Heavy modules are imported inside the commands, so that ``--help`` answers at on
 
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from evalkit import cli_labels
+from evalkit import cli_files, cli_labels, cli_runs
+from evalkit.cli_options import (
+    ChunkingOption,
+    CollectionOption,
+    DatasetOption,
+    EmbedderOption,
+    EmbeddingsOption,
+    ModelOption,
+    ProfileOption,
+    cutoffs,
+)
 from evalkit.errors import CriteriaNotMet, InfrastructureError, InputError
+
+if TYPE_CHECKING:
+    from evalkit.settings import EvaluateSettings
 
 EXIT_CODES: dict[type[BaseException], int] = {
     CriteriaNotMet: 1,
@@ -43,39 +57,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_labels.app, name="labels")
-
-DatasetOption = Annotated[str, typer.Option(help="Name under data/ or path of a folder with dataset.yaml.")]
-EmbedderOption = Annotated[
-    str, typer.Option(help="recorded (data/embeddings, offline) or ollama (OLLAMA_HOST).")
-]
-ModelOption = Annotated[str, typer.Option(help="Embedding model.")]
-ProfileOption = Annotated[str | None, typer.Option(help="Prompt profile; default: the model's own.")]
-ChunkingOption = Annotated[str | None, typer.Option(help="Chunking version; default: the data set's own.")]
-EmbeddingsOption = Annotated[
-    str | None, typer.Option(help="Folder of recorded vectors; default: data/embeddings.")
-]
-CollectionOption = Annotated[str | None, typer.Option(help="Collection; default: named after the settings.")]
-KsOption = Annotated[str, typer.Option("--k", help="Cutoffs K, such as 1,3,5.")]
+app.add_typer(cli_runs.app)
+app.add_typer(cli_files.app)
 
 
 def main() -> None:
     """Run the command line."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr)
     app()
-
-
-def cutoffs(text: str) -> tuple[int, ...]:
-    """Read ``1,3,5``.
-
-    Raises
-    ------
-    InputError
-        Something between the commas is no whole number.
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--k {text!r}: wanted whole numbers with commas, such as 1,3,5") from None
 
 
 @app.command()
@@ -108,8 +97,10 @@ def index(
 
 @app.command()
 def evaluate(
-    dataset: DatasetOption = "worker-runbooks",
-    ks: KsOption = "1,3,5",
+    dataset: Annotated[
+        str | None, typer.Option(help="Name or folder; default: worker-runbooks, or the run's.")
+    ] = None,
+    ks: Annotated[str | None, typer.Option("--k", help="Cutoffs K; default: 1,3,5.")] = None,
     embedder: EmbedderOption = "recorded",
     model: ModelOption = "embeddinggemma:300m",
     profile: ProfileOption = None,
@@ -130,26 +121,47 @@ def evaluate(
 ) -> None:
     """Ask every question at every K, score the rankings and store a run."""
     from evalkit.evaluation import evaluate as run_evaluation
+    from evalkit.rescoring import score_rankings
     from evalkit.runs import write_run
     from evalkit.settings import EvaluateSettings
     from evalkit.summary import summarize
 
-    settings = EvaluateSettings.checked(
-        dataset=dataset,
-        ks=cutoffs(ks),
-        embedder=embedder,
-        model=model,
-        profile=profile,
-        chunking=chunking,
-        collection=collection,
-        embeddings=embeddings,
-        threshold=threshold,
-        exact=exact,
-        hnsw_ef=hnsw_ef,
-        retention=retention,
-        deadline=deadline,
-    )
-    typer.echo(summarize(write_run(run_evaluation(settings))))
+    given = {
+        "embedder": embedder,
+        "model": model,
+        "profile": profile,
+        "collection": collection,
+        "embeddings": embeddings,
+        "threshold": threshold,
+        "exact": exact,
+        "hnsw_ef": hnsw_ef,
+        "deadline": deadline,
+    }
+    shared: dict[str, Any] = {"chunking": chunking, "retention": retention}
+    if ks is not None:
+        shared["ks"] = cutoffs(ks)
+    settings = EvaluateSettings.checked(dataset=dataset or "worker-runbooks", **given, **shared)
+    if rankings is None:
+        done = run_evaluation(settings)
+    else:
+        refuse_search_settings(settings, given)
+        done = score_rankings(rankings, dataset, **shared)
+    typer.echo(summarize(write_run(done)))
+
+
+def refuse_search_settings(settings: "EvaluateSettings", names: Iterable[str]) -> None:
+    """Refuse settings of a search where rankings that are there already are scored.
+
+    Raises
+    ------
+    InputError
+        Names each setting that is not at its default.
+    """
+    fields = type(settings).model_fields
+    if set_ones := [name for name in names if getattr(settings, name) != fields[name].default]:
+        raise InputError(
+            f"--rankings scores what was retrieved elsewhere, so {', '.join(set_ones)} would do nothing; leave it out"
+        )
 
 
 @app.command()
@@ -199,6 +211,32 @@ def report(
     typer.echo(f"report {done.front_page}\nall runs {done.overview}")
 
 
+@app.command()
+def notebook(
+    name: Annotated[
+        str, typer.Argument(help="Name under notebooks/, such as compare-chunkings or compare-runs.")
+    ],
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the notebook; repeatable."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for notebook and page; default: outputs/pages/NAME.")
+    ] = None,
+    code: Annotated[bool, typer.Option(help="Show the code in the page.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds that the notebook may take.")] = 600.0,
+) -> None:
+    """Run one notebook by itself and leave it with its HTML page."""
+    from evalkit import reporting
+
+    page = reporting.single_report(
+        name, {}, texts=pairs(parameter or []), folder=out, code=code, timeout=timeout
+    )
+    typer.echo(f"page {page}")
+
+
 def pairs(texts: list[str]) -> dict[str, str]:
     """Read ``NAME=VALUE`` texts.
 
@@ -210,106 +248,3 @@ def pairs(texts: list[str]) -> dict[str, str]:
     if wrong := [text for text in texts if "=" not in text]:
         raise InputError(f"--parameter {', '.join(map(repr, wrong))}: wanted NAME=VALUE, such as ks=[1,3,5]")
     return dict(text.split("=", 1) for text in texts)
-
-
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="latest, a run id, or the path of a run folder.")
-]
-
-
-@app.command()
-def compare(
-    baseline: Annotated[str, typer.Argument(help="The run to compare with.")],
-    candidate: Annotated[str, typer.Argument(help="The run in question.")] = "latest",
-    k: Annotated[int | None, typer.Option("--k", help="Cutoff for the cases; default: the largest.")] = None,
-) -> None:
-    """Compare two runs of the same questions: what differs, mean differences with intervals, cases worse and better.
-
-    The notebook compare-runs shows the same with plots.
-    """
-    from evalkit import comparison
-    from evalkit.runs import load_run
-    from evalkit.summary import describe_comparison
-
-    typer.echo(describe_comparison(comparison.compare(load_run(baseline), load_run(candidate), k)))
-
-
-@app.command()
-def gate(
-    run: RunArgument = "latest",
-    minimum: Annotated[
-        list[str] | None, typer.Option("--min", help="Lowest mean, such as complete@3=0.95.")
-    ] = None,
-    max_false_acceptance: Annotated[
-        float | None, typer.Option(help="Share of unsupported questions accepted.")
-    ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Run that this one must not fall behind.")] = None,
-    max_drop: Annotated[
-        list[str] | None, typer.Option(help="Largest drop below the baseline: ndcg@5=0.02.")
-    ] = None,
-    max_regressed_cases: Annotated[
-        int | None, typer.Option(help="Cases that may be worse than in it.")
-    ] = None,
-    criteria: Annotated[
-        Path | None, typer.Option(help="YAML file with criteria; options replace its bounds.")
-    ] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
-    summary: Annotated[Path | None, typer.Option(help="Write a Markdown summary here.")] = None,
-) -> None:
-    """Hold a run against criteria; exit code 1 when one is missed, 2 when a figure it needs is not there.
-
-    Example: evalkit gate latest --min complete@3=0.95 --min recall@5=0.9 --max-false-acceptance 0.1
-    """
-    from evalkit import gate_reports
-    from evalkit.criteria import read_bounds, read_criteria
-    from evalkit.files import write_whole
-    from evalkit.gate import gate as hold
-    from evalkit.runs import load_run
-
-    wanted = read_criteria(
-        criteria,
-        min=read_bounds(minimum or [], "--min"),
-        max_drop=read_bounds(max_drop or [], "--max-drop"),
-        max_false_acceptance=max_false_acceptance,
-        max_regressed_cases=max_regressed_cases,
-    )
-    report = hold(load_run(run), wanted, load_run(baseline) if baseline else None)
-    if junit:
-        write_whole(junit, gate_reports.junit_xml(report))
-    if summary:
-        write_whole(summary, gate_reports.markdown_summary(report))
-    typer.echo(gate_reports.text_summary(report))
-    report.enforce()
-
-
-@app.command()
-def verify(
-    subject: Annotated[
-        str, typer.Argument(metavar="RUN|COLLECTION", help="latest, a run id or folder; a collection.")
-    ],
-    dataset: Annotated[
-        str | None, typer.Option(help="For a collection: the data set that it should hold.")
-    ] = None,
-    embedder: EmbedderOption = "recorded",
-    model: ModelOption = "embeddinggemma:300m",
-    profile: ProfileOption = None,
-    chunking: ChunkingOption = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Embed every passage again, not a sample of 64.")
-    ] = False,
-) -> None:
-    """Say what can be shown about a run, or with --dataset about a collection, and what cannot."""
-    from evalkit import verification
-    from evalkit.runs import load_run
-    from evalkit.settings import EmbeddingSettings
-
-    sample = None if everything else 64
-    if dataset is None:
-        findings = verification.verify_run(load_run(subject), sample)
-    else:
-        settings = EmbeddingSettings.checked(embedder=embedder, model=model, profile=profile)
-        findings = verification.verify_stored(subject, dataset, settings, chunking, sample)
-    for finding in findings:
-        typer.echo(f"{finding.verdict:>16}  {finding.claim}: {finding.detail}")
-    if wrong := sum(finding.verdict == "differs" for finding in findings):
-        raise InputError(f"{wrong} of {len(findings)} claims about {subject} do not hold")

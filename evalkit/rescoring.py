@@ -11,10 +11,11 @@ import pandas as pd
 from evalkit.checks import compare_prefixes, ties_at_cutoff
 from evalkit.errors import InputError
 from evalkit.evaluation import Evaluation, dataset_record, new_run_id, search_filter, subject_counts
+from evalkit.exchange import only_chunks, rankings_from_file
 from evalkit.provenance import code_record
 from evalkit.records import Checks, ModelRecord, RunRecord, SearchRecord, StoreRecord
 from evalkit.review import Labelled, load_labelled
-from evalkit.runs import Run
+from evalkit.runs import Run, load_run
 from evalkit.settings import Retention
 from evalkit.tables import make_tables
 
@@ -32,6 +33,45 @@ class _Source:
     search: SearchRecord
     checks: Checks
     notice: str
+
+
+def score_rankings(
+    source: str,
+    dataset: str | None = None,
+    ks: Sequence[int] | None = None,
+    chunking: str | None = None,
+    retention: Retention = "full",
+) -> Evaluation:
+    """Score the rankings of a run or of a file.
+
+    Parameters
+    ----------
+    source
+        ``latest``, a run id or a run folder; or the path of a TREC run or Parquet file.
+    dataset
+        None takes the one that the run names, or worker-runbooks for a file.
+    ks, chunking
+        For a file: cutoffs (1, 3 and 5 by default) and chunking version. A run keeps its own.
+    retention
+        How much of the texts the tables keep.
+
+    Raises
+    ------
+    InputError
+        As `score_run_again` and `score_rankings_file`, and for other K or another chunking than the run's.
+    """
+    path = Path(source)
+    if path.is_file():
+        return score_rankings_file(path, dataset or "worker-runbooks", ks or (1, 3, 5), chunking, retention)
+    run = load_run(source)
+    kept = {"ks": run.record.search.ks, "chunking": run.record.chunking}
+    given = {"ks": None if ks is None else tuple(ks), "chunking": chunking}
+    if changed := [name for name, value in given.items() if value not in (None, kept[name])]:
+        raise InputError(
+            f"run {run.run_id} has {', '.join(f'{name} {kept[name]}' for name in changed)}, found "
+            f"{', '.join(str(given[name]) for name in changed)}; its rankings are scored as they are, leave these out"
+        )
+    return score_run_again(run, dataset, retention)
 
 
 def score_run_again(run: Run, dataset: str | None = None, retention: Retention = "full") -> Evaluation:
@@ -75,7 +115,6 @@ def score_run_again(run: Run, dataset: str | None = None, retention: Retention =
 
 
 def score_rankings_file(
-    rankings: pd.DataFrame,
     path: Path,
     dataset: str,
     ks: Sequence[int],
@@ -86,10 +125,8 @@ def score_rankings_file(
 
     Parameters
     ----------
-    rankings
-        ``case_id, rank, document_id, chunk_id, score``, rank from 1: one ranking a question.
     path
-        The file they were read from, for the record.
+        TREC run or Parquet file, see `exchange.rankings_from_file`.
     dataset, chunking
         Whose questions and chunks these are.
     ks
@@ -105,10 +142,11 @@ def score_rankings_file(
     Raises
     ------
     InputError
-        Faulty data set or labels, a question or chunk that the data set does not have.
+        Faulty data set, labels or rankings, a question or chunk that the data set does not have.
     """
     started = datetime.now(UTC)
     subject = load_labelled(dataset, chunking)
+    rankings = rankings_from_file(path, only_chunks(subject.chunks))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     source = _Source(
         pd.concat([rankings[rankings["rank"] <= k].assign(k=k) for k in ks], ignore_index=True),
@@ -150,7 +188,7 @@ def _evaluation(
     notices = [*subject.labels.notices, source.notice]
     if missing := sorted(asked - ranked):
         notices.append(
-            f"{len(missing)} of {len(asked)} questions have no ranking and score zero: {', '.join(missing[:10])}"
+            f"{len(missing)} of {len(asked)} questions have no ranking and count as empty: {', '.join(missing[:10])}"
         )
     ks = source.search.ks
     tables = make_tables(

@@ -11,6 +11,7 @@ from evalkit.evaluation import MEASURES, evaluate, means
 from evalkit.indexing import index
 from evalkit.runs import load_run
 from evalkit.settings import EvaluateSettings, IndexSettings
+from tests.conftest import copied
 
 EXPECTED = Path(__file__).parent / "expected"
 DATASETS = ("worker-runbooks", "platform-runbooks")
@@ -145,9 +146,8 @@ def test_a_passed_deadline_ends_the_run(example_runs):
 
 
 def test_indexing_again_embeds_nothing(example_runs, example_outputs, tmp_path, monkeypatch):
-    import shutil
 
     copy = tmp_path / "copy"
-    shutil.copytree(example_outputs, copy)
+    copied(example_outputs, copy)
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
     assert index(IndexSettings.checked(dataset="worker-runbooks")).counts["embedded"] == 0

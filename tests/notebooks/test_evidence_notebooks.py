@@ -1,12 +1,12 @@
 """Notebooks about evidence, run headless: chunkings compared, contexts followed, labels written."""
 
-import shutil
 
 import nbformat
 import pytest
 
 from evalkit.notebooks import run_notebook
 from evalkit.reporting import single_report
+from tests.conftest import copied
 
 pytestmark = pytest.mark.notebook
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.notebook
 @pytest.fixture
 def filled(outputs, example_outputs):
     """Outputs of its own with both example data sets indexed and evaluated."""
-    shutil.copytree(example_outputs, outputs)
+    copied(example_outputs, outputs)
     return outputs
 
 

@@ -1,7 +1,6 @@
 """Every notebook runs headless, with its defaults on worker-runbooks and on platform-runbooks."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from evalkit.notebooks import notebook_parameters, run_notebook
 from evalkit.reporting import NOTEBOOKS, run_id_of
 from evalkit.runs import list_runs, load_run, write_run
 from evalkit.settings import EvaluateSettings
-from tests.conftest import environment
+from tests.conftest import copied, environment
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -28,7 +27,7 @@ pytestmark = [pytest.mark.notebook, pytest.mark.slow, pytest.mark.timeout(600)]
 def work(example_outputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Outputs with both data sets indexed and two runs of each, the newer with a threshold."""
     folder = tmp_path_factory.mktemp("work") / "outputs"
-    shutil.copytree(example_outputs, folder)
+    copied(example_outputs, folder)
     with environment(EVALKIT_OUTPUTS=str(folder)):
         for dataset in DATASETS:
             write_run(evaluate(EvaluateSettings.checked(dataset=dataset, ks=(1, 3, 5, 10), threshold=0.4)))

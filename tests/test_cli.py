@@ -1,0 +1,193 @@
+"""The command line as a user types it: outputs, refusals, exit codes."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evalkit.cli import app
+from evalkit.runs import load_run
+from tests.conftest import copied
+
+
+@pytest.fixture
+def evalkit(example_runs, example_outputs, tmp_path, monkeypatch):
+    """Run the command on a copy of the example outputs; gives exit code, standard output and error."""
+    copy = tmp_path / "copy"
+    copied(example_outputs, copy)
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+def test_help_names_every_command(evalkit):
+    code, out, _ = evalkit("--help")
+    assert code == 0
+    for command in "index evaluate record report labels compare gate verify score export import".split():
+        assert command in out
+
+
+def test_index_and_evaluate_print_the_headline(evalkit):
+    code, out, _ = evalkit("index")
+    assert (code, "nothing embedded, nothing sent" in out) == (0, True)
+    code, out, _ = evalkit("evaluate")
+    assert code == 0
+    assert "1      1.000   0.857 1.000 1.000     0.929     0.857  7        7" in out
+    assert "unsupported questions accepted at K=5: 2 of 2" in out
+    assert load_run("latest").run_id in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["evaluate", "--k", "0"], "greater than or equal to 1"),
+        (["evaluate", "--k", "three"], "wanted whole numbers"),
+        (["evaluate", "--dataset", "no-such"], "worker-runbooks"),
+        (["evaluate", "--embedder", "openai"], "'recorded' or 'ollama'"),
+        (["evaluate", "--model", "other"], "recorded"),
+        (["evaluate", "--rankings", "latest", "--threshold", "0.5"], "threshold would do nothing"),
+        (["evaluate", "--rankings", "latest", "--k", "2"], "leave these out"),
+        (["evaluate", "--bogus", "1"], "No such option"),
+        (["gate", "latest"], "nothing to check"),
+        (["gate", "latest", "--min", "complete@7=0.5"], "complete@7"),
+        (["compare", "20260101T000000000Z-000000"], "newest runs"),
+        (["export", "latest", "folder"], "wanted one of --trec"),
+        (["report", "-p", "novalue"], "NAME=VALUE"),
+        (["report", "-p", "kss=[1]"], "kss"),
+        (["labels", "check", "no-such"], "worker-runbooks"),
+        (["score", "missing.trec", "missing.qrels"], "missing"),
+    ],
+)
+def test_invalid_input_exits_with_2_and_says_what_to_do(evalkit, arguments, text):
+    code, _, err = evalkit(*arguments)
+    assert code == 2
+    assert text in err
+
+
+def test_a_server_that_is_not_there_exits_with_3(evalkit, monkeypatch):
+    monkeypatch.setattr("evalkit.transport.FIRST_PAUSE", 0.001)
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    code, _, err = evalkit("index", "--embedder", "ollama")
+    assert code == 3
+    assert "ollama serve" in err
+
+
+def test_interrupt_exits_with_130(evalkit, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evalkit.evaluation.load_labelled", interrupted)
+    assert evalkit("evaluate")[0] == 130
+
+
+def test_gate_passes_misses_and_writes_its_files(evalkit, tmp_path):
+    junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
+    bounds = ("--min", "complete@3=0.95", "--min", "recall@5=0.9", "--junit", junit, "--summary", summary)
+    code, out, _ = evalkit("gate", "latest", *bounds)
+    assert (code, out.count(", met")) == (0, 2)
+    code, _, err = evalkit("gate", "latest", *bounds, "--max-false-acceptance", "0.1")
+    assert code == 1
+    assert "CriteriaNotMet" in err
+    assert len(ET.parse(junit).getroot().findall(".//testcase")) == 3
+    assert len(ET.parse(junit).getroot().findall(".//failure")) == 1
+    assert "not met" in summary.read_text()
+
+
+def test_compare_shows_what_differs(evalkit):
+    baseline = load_run("latest").run_id
+    assert evalkit("evaluate", "--k", "1,3,5,10", "--threshold", "0.6")[0] == 0
+    code, out, _ = evalkit("compare", baseline)
+    assert code == 0
+    assert "threshold" in out
+    assert "drain-deadline: ranks lower" in out
+
+
+def test_verify_shows_a_run_and_sees_a_changed_score(evalkit):
+    run = load_run("latest")
+    code, out, _ = evalkit("verify", run.run_id)
+    assert code == 0
+    assert "differs" not in out
+    scores = run.scores.assign(recall=0.5)
+    scores.to_parquet(run.folder / "scores.parquet")
+    code, out, err = evalkit("verify", run.run_id)
+    assert code == 2
+    assert "differs  scores follow from the rankings and labels" in out
+    assert "1 of" in err
+
+
+def test_verify_a_collection(evalkit):
+    collection = load_run("latest").record.store.collection
+    code, out, _ = evalkit("verify", collection, "--dataset", "worker-runbooks", "--all")
+    assert code == 0
+    assert "compared 11 points, 11 payloads, 11 vectors" in out
+    code, _, _ = evalkit("verify", collection, "--dataset", "platform-runbooks")
+    assert code == 2
+
+
+def test_rankings_of_a_run_and_of_a_file_give_equal_scores(evalkit, tmp_path):
+    first = load_run("latest")
+    assert evalkit("evaluate", "--rankings", first.run_id)[0] == 0
+    again = load_run("latest")
+    assert again.run_id != first.run_id
+    assert evalkit("export", first.run_id, tmp_path / "trec", "--trec")[0] == 0
+    assert evalkit("evaluate", "--rankings", tmp_path / "trec" / "run.trec", "--k", "1,3,5,10")[0] == 0
+    from_file = load_run("latest")
+    assert from_file.record.store.kind == "file"
+    for run in (again, from_file):
+        assert run.scores.equals(first.scores)
+        assert run.facts.equals(first.facts)
+
+
+def test_score_and_export_agree(evalkit, tmp_path):
+    assert evalkit("export", "latest", tmp_path / "trec", "--trec")[0] == 0
+    files = (tmp_path / "trec" / "run.trec", tmp_path / "trec" / "qrels.trec")
+    code, out, _ = evalkit("score", *files, "--k", "1,3", "--json")
+    assert code == 0
+    means = json.loads(out)["means"]
+    assert [round(row["recall"], 3) for row in means] == [0.857, 1.0]
+    assert evalkit("export", "latest", tmp_path / "csv", "--csv")[0] == 0
+    assert (tmp_path / "csv" / "scores.csv").is_file()
+
+
+def test_a_beir_folder_becomes_a_data_set(evalkit, tmp_path):
+    beir = tmp_path / "beir"
+    assert evalkit("export", "latest", beir, "--beir")[0] == 0
+    target = tmp_path / "imported"
+    code, out, _ = evalkit("import", beir, target)
+    assert code == 0
+    assert "7 cases" in out
+    assert evalkit("labels", "check", target)[0] == 0
+
+
+def test_labels_pool_of_complete_judgments_is_empty(evalkit):
+    code, out, _ = evalkit("labels", "pool", "worker-runbooks")
+    assert code == 0
+    assert out.rstrip().endswith("[]")
+
+
+def test_labels_check_diff_accept(evalkit, tmp_path):
+    folder = tmp_path / "copied"
+    source = Path(__file__).parent.parent / "data" / "worker-runbooks"
+    shutil.copytree(source, folder)
+    assert evalkit("labels", "check", folder)[0] == 0
+    document = folder / "documents" / "worker-shutdown.md"
+    document.write_text(
+        document.read_text().replace(
+            "complete the channel writer first", "complete the channel writer first of all"
+        )
+    )
+    code, out, _ = evalkit("labels", "check", folder)
+    assert code == 2
+    assert "changed" in out
+    code, out, _ = evalkit("labels", "diff", folder)
+    assert "{+of all" in out.replace("\n", " ") or "of all" in out
+    assert evalkit("evaluate", "--dataset", folder)[0] == 2
+    assert evalkit("labels", "accept", folder)[0] == 0
+    assert evalkit("labels", "check", folder)[0] == 0
