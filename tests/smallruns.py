@@ -68,10 +68,16 @@ def small_run(
     record = RunRecord.model_validate(_merged(RECORD, changes) | {"run_id": _new_id()})
     ks = record.search.ks
     cases = {**facts, **(relevant or {})}
-    deep = pd.concat([_ranking(case, ranks, record.chunking) for case, ranks in cases.items()])
     accepted = [case for case, is_accepted in (unsupported or {}).items() if is_accepted]
-    deep = pd.concat([deep, *(_ranking(case, [], record.chunking) for case in accepted)], ignore_index=True)
-    rankings = pd.concat([deep[deep["rank"] <= k].assign(k=k) for k in ks], ignore_index=True)
+    asked = {**cases, **{case: [] for case in accepted}}
+    nothing = _ranking("", [], record.chunking).iloc[:0]
+    deep = pd.concat(
+        [nothing, *(_ranking(case, ranks, record.chunking) for case, ranks in asked.items())],
+        ignore_index=True,
+    )
+    threshold = -1.0 if record.search.threshold is None else record.search.threshold
+    above = deep[deep["score"] > threshold]
+    rankings = pd.concat([above[above["rank"] <= k].assign(k=k) for k in ks], ignore_index=True)
     labels = _labels(facts, relevant or {})
     grades = labels.judgments[["case_id", "document_id", "chunk_id", "grade"]].astype({"grade": "Int64"})
     scores = score_rankings(rankings[rankings["case_id"].isin(cases)], labels.judgments, ks)

@@ -1,10 +1,10 @@
 """Which runs may be compared, in which figures, and what is said to differ."""
 
 import pytest
-from smallruns import small_run
 
 from evalkit.comparability import contract, require_comparable
 from evalkit.errors import InputError
+from tests.smallruns import small_run
 
 FACTS = {"a": [1, 2], "b": [4]}
 

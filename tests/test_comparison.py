@@ -5,13 +5,13 @@ import shutil
 
 import pandas as pd
 import pytest
-from smallruns import small_run
 
 from evalkit.comparability import require_comparable
 from evalkit.comparison import compare, rank_moves
 from evalkit.errors import InputError
 from evalkit.runs import load_run, write_run
 from evalkit.statistics import sign_flip_test
+from tests.smallruns import small_run
 
 BASELINE = {
     "kept": [1],

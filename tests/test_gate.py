@@ -6,13 +6,13 @@ import xml.etree.ElementTree as ET
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from smallruns import small_run
 
 from evalkit.criteria import Criteria
 from evalkit.errors import CriteriaNotMet, InputError
 from evalkit.gate import gate
 from evalkit.gate_reports import junit_xml, markdown_summary, text_summary
 from evalkit.runs import load_run
+from tests.smallruns import small_run
 
 FACTS = {"a": [1, 2], "b": [3], "c": [4], "d": [1]}
 WORSE = {"a": [1, 7], "b": [3], "c": [2], "d": [None]}

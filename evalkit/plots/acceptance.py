@@ -51,13 +51,14 @@ def score_distributions(exploration: Exploration) -> Drawn:
     for axes, (answerable, kind, color) in zip(grid[:, 0], _KINDS, strict=True):
         of_kind = questions.loc[questions["answerable"] == answerable, "score"]
         present = of_kind.dropna()
-        axes.hist(present, bins=edges, color=color, alpha=0.75)
-        axes.plot(present, np.zeros(len(present)), "|", color=INK, markersize=9, clip_on=False)
+        counts, _, _ = axes.hist(present, bins=edges, color=color, alpha=0.75)
+        axes.set_ylim(0, 1.2 * max(1.0, float(np.max(counts))))
+        if len(present):  # an unclipped line without points has an endless box, which no layout can hold
+            axes.plot(present, np.zeros(len(present)), "|", color=INK, markersize=9, clip_on=False)
         empty = f", {len(of_kind) - len(present)} without results" if len(present) < len(of_kind) else ""
         axes.set_title(f"{kind} (n = {len(of_kind)}{empty})")
         axes.set_ylabel("questions")
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.margins(y=0.18)
         _mark_threshold(axes, exploration, label=answerable)
         texts.append(f"{len(of_kind)} {kind} questions{empty}" + _five_numbers(present))
     grid[1, 0].set_xlabel("top score of a question")
@@ -115,7 +116,7 @@ def errors_over_threshold(exploration: Exploration) -> Drawn:
     rates = exploration.chosen_at
     return figure, (
         f"Stair lines over all thresholds on {chosen_on}. {_threshold_words(exploration)} There: {'; '.join(texts)}; "
-        f"coverage {rates.coverage:.3f}, complete {rates.complete:.3f} over {rates.n_facts} cases with facts."
+        f"coverage {_value(rates.coverage)}, complete {_value(rates.complete)} over {rates.n_facts} cases with facts."
     )
 
 
@@ -166,9 +167,9 @@ def roc_and_risk(exploration: Exploration) -> Drawn:
         axes.plot(*point, marker="o", markersize=8, color=INK, zorder=5)
     return figure, (
         f"Left: ROC curve, {named}, {n_answerable} answerable and {n_unsupported} unsupported questions. Right: risk "
-        f"among accepted questions over the share accepted. At the chosen threshold {chosen['answered']:.2f} of "
-        f"{len(questions)} questions are accepted; of these {chosen['risk_unsupported']:.2f} have no answer and "
-        f"{chosen['risk_incomplete']:.2f} have no answer or miss a required fact."
+        f"among accepted questions over the share accepted. At the chosen threshold {_value(chosen['answered'])} of "
+        f"{len(questions)} questions are accepted; of these {_value(chosen['risk_unsupported'])} have no answer and "
+        f"{_value(chosen['risk_incomplete'])} have no answer or miss a required fact."
     )
 
 
@@ -220,3 +221,7 @@ def _five_numbers(scores: "pd.Series[float]") -> str:
         return ""
     low, middle, high = scores.min(), scores.median(), scores.max()
     return f" from {low:.3f} to {high:.3f}, median {middle:.3f}"
+
+
+def _value(value: float) -> str:
+    return "without value" if np.isnan(value) else f"{value:.3f}"

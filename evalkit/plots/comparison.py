@@ -36,8 +36,9 @@ def mean_differences(comparison: Comparison) -> Drawn:
         axes.hlines(place, row["low"], row["high"], color=style["color"], linewidth=5, alpha=0.45)
         axes.plot(row["difference"], place, linestyle="none", **style)
     axes.set_yticks(places, [f"{_label(row['metric'])}@{row['k']}" for row in table.to_dict("records")])
-    axes.set_ylim(len(table) - 0.4, -0.6)
-    widest = float(np.nanmax(np.abs(table[["low", "high", "difference"]].to_numpy()), initial=0.01)) * 1.12
+    axes.set_ylim(max(1, len(table)) - 0.4, -0.6)
+    reach = np.abs(table[["low", "high", "difference"]].to_numpy(dtype=np.float64))
+    widest = 1.12 * max([0.01, *reach[np.isfinite(reach)]])
     axes.set_xlim(-widest, widest)
     axes.set_xlabel("candidate worse  ←  difference of means  →  candidate better")
     axes.set_title(f"Candidate minus baseline, 95 % intervals (n = {_ns(table)})")
@@ -84,7 +85,7 @@ def changed_cases(comparison: Comparison, limit: int = CASES) -> Drawn:
     if comparison.contract.chunks_comparable:
         axes.plot(shown["ndcg_difference"], places, "D", color=INK, markersize=4.5, label="nDCG")
     axes.set_yticks(places, list(shown["case_id"]), fontsize=8)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_ylim(max(1, len(shown)) - 0.4, -0.6)
     axes.set_xlim(-1.05, 1.05)
     axes.set_xlabel("candidate worse  ←  difference of the case  →  candidate better")
     axes.set_title(
@@ -95,7 +96,7 @@ def changed_cases(comparison: Comparison, limit: int = CASES) -> Drawn:
             loc="lower left", bbox_to_anchor=(-0.01, 0.99), ncols=2, borderaxespad=0.0, labelcolor=INK
         )
     else:
-        axes.text(0, 1, "no case changed", ha="center", color=FAINT)
+        axes.text(0, 0, "no case changed", ha="center", color=FAINT)
     counts = comparison.cases["verdict"].value_counts()
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     worst = ", ".join(cases.loc[cases["verdict"] == "worse", "case_id"].head(5)) or "none"

@@ -1,0 +1,139 @@
+"""What a reader sees of two runs: words, tables and figures."""
+
+import pytest
+from bs4 import BeautifulSoup
+
+from evalkit.comparison import baseline_for, compare
+from evalkit.plots.comparison import changed_cases, mean_differences
+from evalkit.plots.style import png
+from evalkit.views import comparison as view
+from tests.smallruns import small_run
+
+MANY = {f"q{index}": [1] for index in range(12)}
+PARTS = (
+    view.verdict, view.contract, view.differences, view.decisions, view.cases, view.evidence, view.moves, view.details
+)  # fmt: skip
+
+
+def words(html) -> str:
+    return " ".join(BeautifulSoup(html.data, "html.parser").get_text(" ").split())
+
+
+@pytest.fixture
+def worse():
+    """Nine of twelve cases lose their fact, one of them entirely."""
+    ranks = {case: [5] if index < 8 else [1] for index, case in enumerate(MANY)} | {"q0": [None]}
+    return compare(small_run(MANY, unsupported={"x": True}), small_run(ranks, unsupported={"x": False}))
+
+
+def test_a_loss_beyond_chance_is_a_warning(worse):
+    said = words(view.verdict(worse))
+    assert "Warning: complete@3 is lower in the candidate, more than chance explains: 1.000 → 0.333." in said
+    assert "Difference -0.667" in said
+    assert "p = 0.008, n = 12" in said
+    assert "8 cases have less of their evidence, 0 have more; 8 facts lost, 0 gained." in said
+
+
+def test_a_gain_and_a_change_within_chance_are_told_apart(worse):
+    better = compare(worse.candidate, worse.baseline)
+    assert words(view.verdict(better)).startswith("complete@3 is higher in the candidate, more than chance")
+    once = compare(small_run(MANY), small_run({**MANY, "q0": [5]}))
+    said = words(view.verdict(once))
+    assert "Note: complete@3 is lower in the candidate, which can be chance" in said
+    assert "p = 1.000" in said
+
+
+def test_few_cases_are_said_to_show_nothing():
+    said = words(view.verdict(compare(small_run({"a": [1], "b": [1]}), small_run({"a": [5], "b": [5]}))))
+    assert "With n = 2 nothing can be told from chance: at least 6 cases would have to change." in said
+
+
+def test_the_same_run_twice_is_said_and_shows_no_change():
+    run = small_run(MANY)
+    comparison = compare(run, run)
+    assert "Baseline and candidate are the same run" in words(view.verdict(comparison))
+    assert "complete@3 is the same for every case" in words(view.verdict(comparison))
+    assert "What differs, and so is compared : none" in words(view.contract(comparison))
+    assert "No case changed" in words(view.details(comparison))
+    for figure in (mean_differences, changed_cases):
+        assert png(figure(comparison)[0], 30)
+
+
+def test_facts_say_where_they_were_and_are(worse):
+    said = words(view.evidence(worse))
+    assert "Fact 0 of q1 found at rank 1: q1 › fact/p0 not found, comes at rank 5: q1 › fact/p0" in said
+    assert "not found, beyond the diagnostic depth" in said
+    moved = words(view.moves(worse))
+    assert moved.startswith("Relevant chunks that moved: 8")
+    assert "q0 q0 › fact/p0 2 1 not there" in moved
+
+
+def test_a_fact_below_the_threshold_is_said_to_be_there():
+    before, after = small_run({"a": [1, 2]}), small_run({"a": [1, 2]}, search={"threshold": 0.9})
+    said = words(view.evidence(compare(before, after)))
+    assert (
+        "Fact 1 of a found at rank 2: a › fact/p1 below the threshold (rank 2 without it): a › fact/p1"
+        in said
+    )
+
+
+def test_every_changed_case_is_linked_to_its_details(worse):
+    details = BeautifulSoup(view.details(worse).data, "html.parser")
+    anchors = {f"#{one['id']}" for one in details.find_all("details")}
+    assert len(anchors) == 8
+    for part in (view.cases, view.evidence, view.moves):
+        links = {link["href"] for link in BeautifulSoup(part(worse).data, "html.parser").find_all("a")}
+        assert links == anchors
+    assert "Rankings of q1: passage (grade, score)" in details.get_text()
+
+
+def test_another_chunking_shows_no_chunk_figure():
+    comparison = compare(small_run(MANY), small_run({**MANY, "q3": [7]}, chunking="other-v1"))
+    assert "are refused" in words(view.verdict(comparison))
+    assert "precision@" not in words(view.differences(comparison))
+    assert "chunks have no ranks that could be compared" in words(view.moves(comparison))
+    drawn, alt = mean_differences(comparison)
+    assert [label.get_text() for label in drawn.axes[0].get_yticklabels()] == [
+        "coverage@1", "coverage@3", "complete@1", "complete@3"
+    ]  # fmt: skip
+    assert "complete -0.083 (-0.250 to +0.000)" in alt
+    assert "nDCG" not in changed_cases(comparison)[1]
+
+
+def test_figures_name_what_changed(worse):
+    drawn, alt = changed_cases(worse)
+    assert "8 of 12 cases" in alt
+    assert "4 same" in alt
+    assert drawn.axes[0].get_yticklabels()[0].get_text() == "q0"
+    assert len(changed_cases(worse, limit=4)[0].axes[0].get_yticks()) == 4
+    for figure in (mean_differences, changed_cases):
+        assert png(figure(worse)[0], 30)
+
+
+def test_nothing_to_compare_is_said():
+    run = small_run({}, unsupported={"x": True})
+    comparison = compare(run, run)
+    assert "No case has a figure in both runs" in words(view.verdict(comparison))
+    for part in PARTS:
+        assert part(comparison).data
+    for figure in (mean_differences, changed_cases):
+        assert png(figure(comparison)[0], 30)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_texts_of_cases_are_escaped(part):
+    texts = {"<b>a": "<script>alert(1)</script>"}
+    comparison = compare(small_run({"<b>a": [1]}, texts=texts), small_run({"<b>a": [9]}, texts=texts))
+    shown = part(comparison).data
+    assert "<script>" not in shown
+    assert "<b>" not in shown
+
+
+def test_the_baseline_is_the_newest_comparable_run_before():
+    other = small_run(MANY, dataset={"version": 2})
+    first, second, third = (small_run(MANY) for _ in range(3))
+    ordered = sorted((first, second, third), key=lambda run: run.run_id)
+    assert baseline_for(ordered[2]).run_id == ordered[1].run_id
+    assert baseline_for(ordered[0]).run_id == ordered[0].run_id
+    assert baseline_for(other).run_id == other.run_id
+    assert baseline_for(ordered[0], ordered[2].run_id).run_id == ordered[2].run_id
