@@ -1,11 +1,13 @@
 """Open shards of Qdrant Edge, and the engine's errors as ours."""
 
+import fcntl
+import os
 import re
 import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 from weakref import WeakValueDictionary
@@ -13,6 +15,9 @@ from weakref import WeakValueDictionary
 import qdrant_edge as edge
 
 from evalkit.errors import InfrastructureError, InputError
+from evalkit.files import disk_errors
+
+LOCK = "lock"
 
 HEADROOM = 32_000_000
 """Bytes to be free on the disk before the engine writes; a small collection takes a quarter of that."""
@@ -27,16 +32,24 @@ class HeldElsewhere(Exception):
 class Shard:
     """One open folder, shared by everybody in this process, since the engine opens a folder only once.
 
-    When the last reference goes, the engine closes it and its lock is gone.
+    When the last reference goes, the engine closes it and the lock is gone. The lock is our own, a file beside the
+    shard: the engine takes its own only after it has read the segments, so that a shard opened at the moment when
+    another process closes it would miss what that one wrote last.
     """
 
     _open: ClassVar[WeakValueDictionary[Path, "Shard"]] = WeakValueDictionary()
     _opening: ClassVar[threading.RLock] = threading.RLock()
 
     def __init__(self, folder: Path) -> None:
-        with engine_errors(f"opening collection folder {folder}"):
-            require_space(folder)  # opening writes too
-            self.engine = edge.EdgeShard.load(str(folder))
+        self.closed = True
+        require_space(folder)  # opening writes too
+        self._lock = _locked(folder.with_name(LOCK))
+        try:
+            with engine_errors(f"opening collection folder {folder}"):
+                self.engine = edge.EdgeShard.load(str(folder))
+        except BaseException:
+            os.close(self._lock)
+            raise
         self.closed = False
 
     @classmethod
@@ -57,9 +70,30 @@ class Shard:
 
     def close(self) -> None:
         """Close the folder for everybody in this process, who open it again when they need it."""
+        if self.closed:
+            return
         self.closed = True
-        with engine_errors("closing a collection"):
-            self.engine.close()
+        try:
+            with engine_errors("closing a collection"):
+                self.engine.close()
+        finally:
+            os.close(self._lock)
+
+    def __del__(self) -> None:
+        with suppress(InfrastructureError):
+            self.close()
+
+
+def _locked(file: Path) -> int:
+    """Open a file and lock it; the lock lasts until the descriptor is closed or the process ends, however it ends."""
+    with disk_errors(file):
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise HeldElsewhere from None
+    return descriptor
 
 
 def require_space(folder: Path, more: int = 0) -> None:

@@ -11,6 +11,7 @@ from evalkit.chunking import Chunk
 from evalkit.contents import INDEXED_FIELDS, differences, foreign, payload_of, point_id
 from evalkit.embedders import embed_cached
 from evalkit.embedding import Embedder, document_prompt
+from evalkit.errors import InputError
 from evalkit.points import CollectionState, Point, Store
 from evalkit.settings import IndexSettings
 from evalkit.vectors import VectorCache
@@ -89,35 +90,52 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
     InfrastructureError
         Qdrant or the embedder failed.
     """
-    store, name = job.store, job.collection
-    exists = store.exists(name)
-    outcome: Outcome
-    ignored: tuple[str, ...] = ()
-    if exists and not job.settings.recreate:
-        if _is_complete(job):
-            return "unchanged", ignored
-        store.write_state(name, job.state)
-        with job.stage("write"):
-            store.index_fields(name, INDEXED_FIELDS)
-            _send(job, _missing(job))
-        outcome = "resumed"
+    ignored = _create(job)
+    if ignored is not None:
+        outcome: Outcome = "created"
+        chunks: Sequence[Chunk] = job.chunks
+    elif _is_complete(job):
+        return "unchanged", ()
     else:
-        # The first batch shows that the embedder works before anything is dropped, and how long its vectors are.
-        dimension = _points(job, job.chunks[: job.settings.embed_batch])[0].vector.size
-        if exists:
-            store.drop(name)
-        ignored = store.create(name, dimension, job.state, job.settings)
-        with job.stage("write"):
-            store.index_fields(name, INDEXED_FIELDS)
-            _send(job, job.chunks)
-        outcome = "created"
+        outcome, ignored = "resumed", ()
+        job.store.write_state(job.collection, job.state)
+        chunks = _missing(job)
+    with job.stage("write"):
+        job.store.index_fields(job.collection, INDEXED_FIELDS)
+        _send(job, chunks)
     with job.stage("finish"):
-        store.finish(name)
+        job.store.finish(job.collection)
     return outcome, ignored
+
+
+def _create(job: Writing) -> tuple[str, ...] | None:
+    """Create the collection; None when there is one and it is not to be replaced."""
+    exists = job.store.exists(job.collection)
+    if exists and not job.settings.recreate:
+        return None
+    # The first batch shows that the embedder works before anything is dropped, and how long its vectors are.
+    dimension = _points(job, job.chunks[: job.settings.embed_batch])[0].vector.size
+    if exists:
+        job.store.drop(job.collection)
+    try:
+        return job.store.create(job.collection, dimension, job.state, job.settings)
+    except InputError:
+        if job.settings.recreate or not job.store.exists(job.collection):
+            raise
+        return None  # another process was faster; what it made is looked at like any that is there
 
 
 def _is_complete(job: Writing) -> bool:
     """Tell a complete collection of this fingerprint from one to resume; refuse every other."""
+    state = _own_state(job)
+    if state.state == "building":
+        # Counting takes hold of an embedded collection, and so waits for another process that completes it.
+        job.store.count(job.collection)
+        state = _own_state(job)
+    return state.state == "complete"
+
+
+def _own_state(job: Writing) -> CollectionState:
     state = job.store.read_state(job.collection)
     if state is None:
         raise foreign(job.collection, ["it carries no state, so something else made it"])
@@ -128,7 +146,7 @@ def _is_complete(job: Writing) -> bool:
         reasons.pop("corpus", None)
     if reasons:
         raise foreign(job.collection, reasons.values())
-    return state.state == "complete"
+    return state
 
 
 def _missing(job: Writing) -> list[Chunk]:
