@@ -1,12 +1,14 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+PYTHONS ?= python3.12 python3.13
 DATASET ?= worker-runbooks
 UV_VERSION := 0.13.9
 BIN := .venv/bin
 # Tests run on both cores; a file's tests stay on one worker, so that what they share is made once.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+FAST := -m "not notebook and not server and not browser and not slow"
 
-.PHONY: help setup report lab test test-fast check format lock bench clean
+.PHONY: help setup report lab test test-fast test-lowest test-pythons check format audit licences lock bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,7 +32,23 @@ test: setup ## all tests
 	$(PYTEST)
 
 test-fast: setup ## tests without notebooks, servers and browsers
-	$(PYTEST) -m "not notebook and not server and not browser and not slow"
+	$(PYTEST) $(FAST)
+
+test-lowest: setup ## fast tests with the lowest versions that pyproject.toml allows
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --group test --editable .
+	.venv-lowest/bin/python -m pytest -n 2 --dist loadfile $(FAST) --ignore tests/browser \
+	  -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+
+test-pythons: setup ## fast tests under the other Pythons that pyproject.toml declares (PYTHONS=...)
+	@for python in $(PYTHONS); do \
+	  $$python -c "" 2>/dev/null || { echo "$$python is not on this machine: not tested"; continue; }; \
+	  echo "== $$python"; \
+	  $(BIN)/uv venv --quiet --clear --python "$$($$python -c 'import sys; print(sys.executable)')" .venv-$$python && \
+	  $(BIN)/uv pip sync --quiet --python .venv-$$python/bin/python --require-hashes requirements.lock && \
+	  $(BIN)/uv pip install --quiet --python .venv-$$python/bin/python --no-deps --no-build-isolation --editable . && \
+	  .venv-$$python/bin/python -m pytest -n 2 --dist loadfile $(FAST) || exit 1; \
+	done
 
 check: setup ## lint, format and types
 	$(BIN)/ruff check .
@@ -40,6 +58,13 @@ check: setup ## lint, format and types
 format: setup ## put code into the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+audit: setup ## look the locked packages up among known vulnerabilities (needs the network)
+	$(BIN)/pip-audit --requirement requirements.lock --disable-pip --no-deps
+
+licences: setup ## list the licences of all packages in docs/licences.md
+	@{ printf '# Licences of the packages that the lock file installs\n\nMade by `make licences`.\n\n'; \
+	  $(BIN)/pip-licenses --from=mixed --format=markdown --no-version --ignore-packages evalkit; } > docs/licences.md
 
 lock: ## compile requirements.lock anew
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
