@@ -22,7 +22,6 @@ from evalkit.embedding import (
     query_prompt,
 )
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.ollama_embedder import OllamaEmbedder
 from evalkit.recorded import (
     RecordedEmbedder,
     RecordedVectors,
@@ -69,6 +68,8 @@ def open_embedder(settings: EmbeddingSettings, deadline: Deadline | None = None)
         recorded = open_recorded(folder)
         _refuse_other(recorded, settings)
         return RecordedEmbedder(recorded, settings.embed_batch)
+    from evalkit.ollama_embedder import OllamaEmbedder  # the client loads slowly, and most runs need none
+
     embedder = OllamaEmbedder(
         settings.model,
         choose_profile(settings.model, settings.profile),

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
@@ -86,6 +85,8 @@ def mean_interval(values: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLE
         return Interval(mean, float("nan"), float("nan"), 1, constant=True)
     if np.ptp(counted) == 0:
         return Interval(float(counted[0]), float(counted[0]), float(counted[0]), n, constant=True)
+    from scipy import stats  # loading takes longer than most of what notebooks do: only where it is needed
+
     bounds = stats.bootstrap(
         (counted,),
         np.mean,
@@ -143,6 +144,8 @@ def clopper_pearson(
     hits, of = np.broadcast_arrays(
         np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     )
+    from scipy import stats
+
     tail = (1 - CONFIDENCE) / 2
     low = np.where(hits > 0, stats.beta.ppf(tail, np.maximum(hits, 1), of - hits + 1), 0.0)
     high = np.where(hits < of, stats.beta.ppf(1 - tail, hits + 1, np.maximum(of - hits, 1)), 1.0)
@@ -245,6 +248,8 @@ def detectable_difference(differences: ArrayLike) -> float:
     n = len(counted)
     if n < least_changed_cases() or np.ptp(counted) == 0:
         return float("nan")
+    from scipy import stats
+
     quantiles = stats.t.ppf(1 - ALPHA / 2, n - 1) + stats.t.ppf(POWER, n - 1)
     return float(quantiles * counted.std(ddof=1) / np.sqrt(n))
 
