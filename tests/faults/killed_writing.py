@@ -1,0 +1,196 @@
+"""Work in forked children that are killed at every step, and look at what they leave; run by `test_kills`.
+
+A step is whatever changes the outputs folder: a file opened for writing, a folder made, a rename, a removal. The
+children are forked from a process that has never opened an engine. Prints one JSON line a kill.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pyarrow.parquet as pq
+
+import evalkit.qdrant_connection  # noqa: F401 - imported before the first fork
+from evalkit import indexing, pages
+from evalkit.evaluation import Evaluation, evaluate, new_run_id
+from evalkit.indexing import index
+from evalkit.pages import NotebookPage
+from evalkit.reporting import write_overview, write_pages
+from evalkit.rescoring import score_run_again
+from evalkit.runs import TABLES, Run, list_runs, load_run, write_run
+from evalkit.settings import EvaluateSettings, IndexSettings
+from evalkit.stores import open_store
+from tests.datasets import case, write_dataset
+from tests.fakes.embedder import HashEmbedder
+
+OUTPUTS = Path(os.environ["EVALKIT_OUTPUTS"])
+CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.copyfile")
+
+
+def forked(work: Callable[[], Any], kill_after: float | None = None) -> int:
+    """Run `work` in a forked child, and kill it from outside after a while; give the signal that ended it, or 0."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) or status == 0, status
+    return os.WTERMSIG(status)
+
+
+def killed_at(step: int, work: Callable[[], Any]) -> int:
+    """Run `work` in a child that kills itself before its step number `step`; gives its signal, 0 when it was done."""
+
+    def child() -> None:
+        left = step
+
+        def note() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def watch(event: str, arguments: tuple[Any, ...]) -> None:
+            writes = event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR))
+            if writes and str(arguments[-1 if event == "shutil.copyfile" else 0]).startswith(str(OUTPUTS)):
+                note()
+
+        write_table = pq.write_table
+
+        def watched(*values: Any, **more: Any) -> None:  # written below Python, out of sight of `watch`
+            note()
+            write_table(*values, **more)
+
+        pq.write_table = watched
+        sys.addaudithook(watch)
+        work()
+
+    return forked(child)
+
+
+def is_whole(run: Run, evaluation: Evaluation) -> bool:
+    return all(getattr(run, name).equals(getattr(evaluation, name)) for name in TABLES)
+
+
+def runs(evaluation: Evaluation) -> None:
+    """Kill the storing of a run."""
+    step, ended = 0, signal.SIGKILL
+    while ended:
+        step += 1
+        run_id = new_run_id(evaluation.record.started)
+        new = Evaluation(
+            evaluation.record.model_copy(update={"run_id": run_id}),
+            *(getattr(evaluation, name) for name in TABLES),
+        )
+        ended = killed_at(step, lambda new=new: write_run(new))
+        there = list(list_runs()["run_id"])
+        whole = is_whole(load_run(run_id), evaluation) if run_id in there else None
+        latest = load_run("latest").run_id
+        print(json.dumps({"of": "run", "signal": ended, "whole": whole, "latest": latest in there}))
+
+
+def report(evaluation: Evaluation) -> None:
+    """Kill the writing of a run's report and of the list of runs."""
+    run = load_run("latest")
+    folder = OUTPUTS.parent / "executed"
+    folder.mkdir()
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Made")])
+    nbformat.write(notebook, folder / "evaluate.ipynb")
+    done = [NotebookPage("evaluate", notebook)]
+
+    def work() -> None:
+        write_pages(run, done, folder)
+        write_overview()
+
+    work()  # what is imported and drawn for the first time is so before the forks
+    step, ended = 0, signal.SIGKILL
+    while ended:
+        step += 1
+        if step % 2:  # a report that is there is replaced as a whole, too
+            shutil.rmtree(run.folder / "report", ignore_errors=True)
+        ended = killed_at(step, work)
+        place = run.folder / "report"
+        names = sorted(path.name for path in place.iterdir()) if place.exists() else None
+        ends = [
+            path.read_text(encoding="utf-8").rstrip().endswith("</html>")
+            for path in (*place.glob("*.html"), OUTPUTS / pages.OVERVIEW)
+            if path.exists()
+        ]
+        whole = is_whole(load_run(run.run_id), evaluation)
+        print(json.dumps({"of": "report", "signal": ended, "report": names, "ends": all(ends), "run": whole}))
+
+
+def engine(kills: int) -> None:
+    """Kill indexing while the embedded engine is at work, and let the next one end, again and again."""
+    documents = {
+        f"doc-{number:03}": "\n\n".join(f"## S{part}\n\nText {number} {part}." for part in range(8))
+        for number in range(40)
+    }
+    cases = [case("one", relevant=[{"document": "doc-001", "chunk": "s1/p0"}])]
+    dataset = write_dataset(OUTPUTS.parent / "large", documents, cases)
+    indexing.open_embedder = lambda _: HashEmbedder(32, batch_size=64)
+    chosen = {"dataset": str(dataset), "embed_batch": 64, "upsert_batch": 8, "verify_sample": 1000}
+
+    def put(recreate: bool = False) -> str:
+        return index(IndexSettings.checked(**chosen, recreate=recreate)).outcome
+
+    def content() -> str:
+        with open_store() as store:
+            (name,) = store.collections()
+            points = [
+                (point.id, point.payload, point.vector.tolist()) for point in store.scroll(name, vectors=True)
+            ]
+            return repr((store.read_state(name), points))
+
+    notes = OUTPUTS.parent / "notes.json"
+
+    def undisturbed() -> None:
+        put()
+        start = time.perf_counter()
+        put(recreate=True)
+        notes.write_text(json.dumps({"seconds": time.perf_counter() - start, "content": content()}))
+
+    assert forked(undisturbed) == 0
+    noted, chance = json.loads(notes.read_text()), random.Random(6)
+    for _ in range(kills):
+        ended = forked(lambda: put(recreate=True), noted["seconds"] * chance.uniform(0.1, 0.8))
+        states = [json.loads(path.read_text())["state"] for path in OUTPUTS.glob("collections/*/state.json")]
+
+        def finish(ended: int = ended, states: list[str] = states) -> None:
+            outcome = put()
+            same = content() == noted["content"]
+            print(json.dumps({"signal": ended, "states": states, "outcome": outcome, "same": same}))
+
+        assert forked(finish) == 0
+
+
+def main() -> None:
+    if sys.argv[1] == "engine":
+        engine(6)
+        return
+
+    def prepare() -> None:
+        index(IndexSettings.checked(dataset="worker-runbooks"))
+        write_run(evaluate(EvaluateSettings.checked(dataset="worker-runbooks", ks=(1, 3))))
+
+    assert forked(prepare) == 0
+    evaluation = score_run_again(load_run("latest"))
+    runs(evaluation)
+    report(evaluation)
+
+
+if __name__ == "__main__":
+    main()
