@@ -1,0 +1,69 @@
+"""The README's worked example, done as it says, and its other claims that can be checked."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evalkit.cli import app
+from evalkit.runs import load_run
+from tests.conftest import copied
+from tests.fakes.ollama import FakeOllama
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+EXAMPLE = README.split("## Own data in five minutes")[1].split("\n## Own Qdrant")[0]
+
+
+def block_after(name):
+    return re.search(rf"^`{re.escape(name)}`.*?\n```\w+\n(.*?)```", EXAMPLE, re.DOTALL | re.MULTILINE).group(
+        1
+    )
+
+
+@pytest.fixture
+def my_runbooks(tmp_path):
+    folder = tmp_path / "my-runbooks"
+    (folder / "documents").mkdir(parents=True)
+    for name in ("documents/backups.md", "cases.yaml", "dataset.yaml"):
+        (folder / name).write_text(block_after(name))
+    return folder
+
+
+@pytest.mark.server
+def test_own_data_in_five_minutes(my_runbooks, monkeypatch):
+    commands = re.findall(r"^    \.venv/bin/evalkit (.*?)(?:  +#.*)?$", EXAMPLE, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["labels", "labels", "index", "evaluate", "report"]
+    with FakeOllama() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        for command in commands[:-1]:
+            arguments = [str(my_runbooks) if word == "my-runbooks" else word for word in command.split()]
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 0, result.output
+    run = load_run("latest")
+    assert set(run.scores["case_id"]) == {"restore-order", "retention"}
+    assert (my_runbooks / "labels.lock").is_file()
+
+
+def test_the_output_shown_is_the_real_one(example_runs, example_outputs, tmp_path, monkeypatch):
+    shown = re.search(r"```text\n(worker-runbooks.*?)\nrun ", README, re.DOTALL).group(1)
+    copied(example_outputs, tmp_path / "copy")
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path / "copy"))
+    assert CliRunner().invoke(app, ["evaluate"]).output.startswith(shown)
+
+
+def test_every_file_that_the_readme_names_exists():
+    for name in set(re.findall(r"`((?:docs|data|notebooks|benchmarks)/[\w./-]+\.\w+)`", README)):
+        assert (ROOT / name).is_file(), name
+    for name in re.findall(r"\]\(([\w/.-]+)\)", README):
+        assert (ROOT / name).is_file(), name
+
+
+def test_every_command_and_target_that_the_readme_names_exists():
+    help_text = CliRunner().invoke(app, ["--help"]).output
+    for command in set(re.findall(r"evalkit ([a-z]+)\b", README)) - {"tells", "is"}:
+        assert command in help_text, command
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"(?:`|^    )make ([a-z-]+)", README, re.MULTILINE)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
