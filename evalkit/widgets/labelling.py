@@ -18,6 +18,7 @@ from evalkit.wording import fold
 
 ui: Any = ipywidgets  # carries no types
 SUPPORTS = "supports"
+UNMARKED = ""
 FIRST_FACTS = 3
 _HELP = (
     "<p>Mark each sentence that states a fact of the answer with the number of that fact, and clear background with "
@@ -171,7 +172,7 @@ class Labeller:
             self._add_fact()
 
     def _row(self, document_id: str, sentence: str) -> Any:  # noqa: ANN401 - a widget
-        choice = ui.Dropdown(options=[("–", None)], layout=ui.Layout(width="7em", flex="0 0 auto"))
+        choice = ui.Dropdown(options=[("–", UNMARKED)], layout=ui.Layout(width="7em", flex="0 0 auto"))
         choice.tooltip = sentence
         choice.observe(self._write, "value")
         self._choices.append((document_id, sentence, choice))
@@ -186,7 +187,7 @@ class Labeller:
         )
         box.observe(self._write, "value")
         self._facts.children = (*self._facts.children, box)
-        options = [("–", None), *((f"fact {n}", n) for n in range(1, number + 1)), (SUPPORTS, SUPPORTS)]
+        options = [("–", UNMARKED), *((f"fact {n}", n) for n in range(1, number + 1)), (SUPPORTS, SUPPORTS)]
         for _document, _sentence, choice in self._choices:
             kept = choice.value
             choice.options = options
@@ -198,7 +199,7 @@ class Labeller:
         marks = [
             Mark(document_id, sentence, choice.value)
             for document_id, sentence, choice in self._choices
-            if choice.value is not None
+            if choice.value != UNMARKED
         ]
         self._output.value = label_yaml(self._questions[self._question.value], facts, marks, self._dataset)
 

@@ -1,4 +1,4 @@
-"""JupyterLab in Chromium: the slider of `threshold-exploration` works, and executed notebooks open as reports."""
+"""JupyterLab in Chromium: slider and labelling work by mouse and keyboard, executed notebooks open as reports."""
 
 import os
 import secrets
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from playwright.sync_api import Browser, Page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -23,9 +24,10 @@ IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.k
 
 @pytest.fixture(scope="module")
 def folder(example_report, tmp_path_factory) -> Path:
-    """What the server shows: a fresh notebook, an executed one, and the same without our signature."""
+    """What the server shows: fresh notebooks, an executed one, and the same without our signature."""
     root = tmp_path_factory.mktemp("lab")
-    shutil.copy(NOTEBOOKS / "threshold-exploration.ipynb", root)
+    for name in ("threshold-exploration", "write-labels"):
+        shutil.copy(NOTEBOOKS / f"{name}.ipynb", root)
     (executed,) = example_report.glob("runs/*/report/evaluate.ipynb")
     shutil.copy(executed, root)
     changed = nbformat.read(executed, as_version=4)
@@ -92,11 +94,35 @@ class Lab:
         self.page.wait_for_function(IDLE)
         return self.page
 
+    def run(self, name: str) -> Page:
+        page = self.open(name)
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        return page
 
-def test_the_slider_changes_the_numbers_and_executed_notebooks_open_as_reports(lab):
-    page = lab.open("threshold-exploration.ipynb")
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+def mark_a_sentence(lab: Lab) -> None:
+    """A sentence that is marked becomes YAML."""
+    page = lab.run("write-labels.ipynb")
+    choices = page.locator(".widget-dropdown select")
+    choices.nth(1).wait_for(state="attached", timeout=RUN * 1000)
+    page.wait_for_function(IDLE)
+    choices.nth(1).select_option(label="fact 1")
+    sentence = page.locator(".widget-hbox .widget-html span").first.inner_text()
+    statement = page.locator(".widget-text input").first
+    statement.fill("What it says.")
+    statement.press("Tab")
+    page.wait_for_function(
+        "document.querySelector('.widget-textarea textarea').value.includes('What it says.')"
+    )
+    (case,) = yaml.safe_load(page.locator(".widget-textarea textarea").input_value())
+    assert case["evidence"][0]["quotes"][0]["quote"] == sentence
+
+
+def test_widgets_answer_and_executed_notebooks_open_as_reports(lab):
+    mark_a_sentence(lab)
+
+    page = lab.run("threshold-exploration.ipynb")
     shown = page.locator(".jp-OutputArea .widget-html table").first
     shown.wait_for(state="attached", timeout=RUN * 1000)
     page.wait_for_function(IDLE)
