@@ -150,7 +150,7 @@ ROWS = st.lists(st.tuples(st.booleans(), SCORES, st.lists(SCORES, max_size=3)), 
 
 
 @given(ROWS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_row_of_a_sweep_equals_direct_counting(rows):
     questions = asked(*((f"q{i}", answerable, score) for i, (answerable, score, _) in enumerate(rows)))
     facts = needed(
@@ -175,7 +175,7 @@ def test_every_row_of_a_sweep_equals_direct_counting(rows):
 
 
 @given(ROWS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_auc_is_the_area_under_the_sweep(rows):
     questions = asked(*((f"q{i}", answerable, score) for i, (answerable, score, _) in enumerate(rows)))
     expected = auc(questions)

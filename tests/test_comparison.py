@@ -11,6 +11,7 @@ from evalkit.comparison import compare, rank_moves
 from evalkit.errors import InputError
 from evalkit.runs import load_run, write_run
 from evalkit.statistics import sign_flip_test
+from tests.conftest import environment
 from tests.smallruns import small_run
 
 BASELINE = {
@@ -33,12 +34,13 @@ CANDIDATE = {
 }
 
 
-@pytest.fixture
-def comparison():
-    unsupported = ({"x": True, "y": True, "z": False}, {"x": True, "y": False, "z": False})
-    return compare(
-        small_run(BASELINE, unsupported=unsupported[0]), small_run(CANDIDATE, unsupported=unsupported[1])
-    )
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    accepted = ({"x": True, "y": True, "z": False}, {"x": True, "y": False, "z": False})
+    with environment(EVALKIT_OUTPUTS=str(tmp_path_factory.mktemp("compared"))):
+        return compare(
+            small_run(BASELINE, unsupported=accepted[0]), small_run(CANDIDATE, unsupported=accepted[1])
+        )
 
 
 def figure(comparison, metric, k):

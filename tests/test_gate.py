@@ -12,15 +12,17 @@ from evalkit.errors import CriteriaNotMet, InputError
 from evalkit.gate import gate
 from evalkit.gate_reports import junit_xml, markdown_summary, text_summary
 from evalkit.runs import load_run
+from tests.conftest import environment
 from tests.smallruns import small_run
 
 FACTS = {"a": [1, 2], "b": [3], "c": [4], "d": [1]}
 WORSE = {"a": [1, 7], "b": [3], "c": [2], "d": [None]}
 
 
-@pytest.fixture
-def run():
-    return small_run(FACTS, unsupported={"x": True, "y": False, "z": False})
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with environment(EVALKIT_OUTPUTS=str(tmp_path_factory.mktemp("gated"))):
+        return small_run(FACTS, unsupported={"x": True, "y": False, "z": False})
 
 
 def only(report):
@@ -111,10 +113,11 @@ def without(run, table, keep):
     """The run with rows of a table missing or emptied, as a damaged or doctored run would be."""
     changed = keep(getattr(run, table))
     pq.write_table(pa.Table.from_pandas(changed, preserve_index=False), run.folder / f"{table}.parquet")
-    return load_run(run.run_id)
+    return load_run(run.folder)
 
 
-def test_a_mean_over_fewer_cases_than_should_count_is_refused(run):
+def test_a_mean_over_fewer_cases_than_should_count_is_refused():
+    run = small_run(FACTS)
     emptied = without(
         run, "scores", lambda scores: scores.assign(ndcg=scores["ndcg"].where(scores["case_id"] != "c"))
     )

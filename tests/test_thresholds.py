@@ -122,7 +122,7 @@ def test_the_choice_sees_development_only_and_held_out_is_looked_at_once():
 
 
 @given(st.lists(st.floats(-1, 1, width=32), min_size=4, max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_held_out_scores_never_move_the_choice(scores):
     moved = [
         (case, kind, score, split) for (case, kind, _, split), score in zip(HELD_OUT, scores, strict=True)
@@ -164,7 +164,7 @@ def test_two_accepted_of_two_leave_bounds_from_016_to_1():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(-1, 1, width=32)), min_size=1, max_size=10))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_chosen_threshold_keeps_its_rule_and_no_other_does_better(rows):
     questions = scored(*((f"q{i}", answerable, score) for i, (answerable, score) in enumerate(rows)))
     limit = 0.25
