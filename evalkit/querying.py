@@ -11,6 +11,9 @@ from evalkit.points import Filter, Hit, Store
 BATCH = 500
 """Questions a request, at most."""
 
+NUMBERS = 1_000_000
+"""Numbers a request, at most: as JSON some 22 MB, where a Qdrant server takes 32."""
+
 
 def retrieve(
     store: Store,
@@ -70,10 +73,11 @@ def retrieve(
     allowed = {field: frozenset(values) for field, values in filter.items()}
     complete = min(k, store.count(collection, filter)) if exact and threshold is None else 0
     found: list[list[Hit]] = []
-    for start in range(0, len(names), BATCH):
-        part = names[start : start + BATCH]
+    batch = max(1, min(BATCH, NUMBERS // vectors.shape[1]))
+    for start in range(0, len(names), batch):
+        part = names[start : start + batch]
         answers = store.query(
-            collection, vectors[start : start + BATCH], filter, k, threshold, exact=exact, hnsw_ef=hnsw_ef
+            collection, vectors[start : start + batch], filter, k, threshold, exact=exact, hnsw_ef=hnsw_ef
         )
         if len(answers) != len(part):
             raise InfrastructureError(

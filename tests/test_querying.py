@@ -100,9 +100,10 @@ def test_rankings_and_scores_are_the_expected_ones(asked):
         )
 
 
-def test_batches_change_nothing(asked, monkeypatch):
+@pytest.mark.parametrize(("limit", "value"), [("BATCH", 4), ("NUMBERS", 4 * 768 + 1)])
+def test_batches_change_nothing(asked, monkeypatch, limit, value):
     whole = asked.retrieve(4)
-    monkeypatch.setattr("evalkit.querying.BATCH", 4)
+    monkeypatch.setattr(f"evalkit.querying.{limit}", value)
     before = asked.store.counts["store_requests"]
     assert asked.retrieve(4) == whole
     assert asked.store.counts["store_requests"] - before == -(-len(asked.names) // 4)
