@@ -1,6 +1,5 @@
 """Notebooks about evidence, run headless: chunkings compared, contexts followed, labels written."""
 
-
 import nbformat
 import pytest
 
