@@ -1,6 +1,8 @@
 """Two runs of the same questions: mean differences with what chance explains, and every case that changed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -244,6 +246,32 @@ def case_changes(baseline: Run, candidate: Run, k: int, terms: Contract) -> pd.D
         ranking = cases["ndcg_difference"]
     cases.insert(3, "verdict", _verdicts(cases, evidence, ranking))
     return _worst_first(cases, evidence, ranking)
+
+
+def fact_standing(fact: Mapping[Any, Any], side: str, run: Run, k: int) -> str:
+    """Say where a fact stands in one of the two runs.
+
+    Parameters
+    ----------
+    fact
+        A row of `fact_changes`.
+    side
+        ``baseline`` or ``candidate``.
+    run
+        The run of that side.
+    k
+        Cutoff of the row.
+    """
+    rank = fact[f"rank_{side}"]
+    if fact[f"found_{side}"]:
+        return f"found at rank {rank}"
+    if pd.isna(fact[f"chunk_id_{side}"]):
+        return "lost to chunking"
+    if pd.isna(rank):
+        return "not found, beyond the diagnostic depth"
+    if rank <= k and run.record.search.threshold is not None:
+        return f"below the threshold (rank {rank} without it)"
+    return f"not found, comes at rank {rank}"
 
 
 def rank_moves(baseline: Run, candidate: Run, k: int, terms: Contract) -> pd.DataFrame:

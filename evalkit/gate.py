@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from evalkit.comparability import EVIDENCE, Contract, require_comparable
-from evalkit.comparison import case_changes, checked_cutoff, fact_changes
+from evalkit.comparison import case_changes, checked_cutoff, fact_changes, fact_standing
 from evalkit.criteria import FIGURES, Criteria, Figure
 from evalkit.errors import CriteriaNotMet, InputError
 from evalkit.runs import Run
@@ -220,7 +218,9 @@ def _regressed(
         )
     facts = fact_changes(baseline, run, k)
     lost = facts[facts["change"] == "lost"].groupby("case_id")
-    words = {str(case): "; ".join(_lost(fact) for fact in rows.to_dict("records")) for case, rows in lost}
+    words = {
+        str(case): "; ".join(_lost(fact, run, k) for fact in rows.to_dict("records")) for case, rows in lost
+    }
     return tuple(
         RegressedCase(
             str(case["case_id"]),
@@ -232,10 +232,8 @@ def _regressed(
     )
 
 
-def _lost(fact: Mapping[Any, Any]) -> str:
-    now = fact["rank_candidate"]
-    place = "not in the diagnostic ranking" if pd.isna(now) else f"rank {now} now"
-    return f"lost: {fact['text']} (rank {fact['rank_baseline']} in the baseline, {place})"
+def _lost(fact: Mapping[Any, Any], run: Run, k: int) -> str:
+    return f"lost: {fact['text']} (was rank {fact['rank_baseline']}, now {fact_standing(fact, 'candidate', run, k)})"
 
 
 def _mean(run: Run, figure: Figure, faults: list[str]) -> tuple[float, int]:

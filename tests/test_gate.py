@@ -72,8 +72,8 @@ def test_drops_and_regressed_cases_against_a_baseline():
     assert not coverage.passed
     assert (regressed.value, regressed.bound, regressed.n, regressed.passed) == (2, 1, 4, False)
     assert [case.case_id for case in report.regressed] == ["d", "a"]
-    assert report.regressed[1].detail == "lost: Fact 1 of a (rank 2 in the baseline, rank 7 now)"
-    assert "not in the diagnostic ranking" in report.regressed[0].detail
+    assert report.regressed[1].detail == "lost: Fact 1 of a (was rank 2, now not found, comes at rank 7)"
+    assert "now not found, beyond the diagnostic depth" in report.regressed[0].detail
 
 
 def test_a_better_run_is_no_drop():

@@ -7,7 +7,7 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
-from evalkit.comparison import Comparison
+from evalkit.comparison import Comparison, fact_standing
 from evalkit.plots.style import METRIC_LABELS
 from evalkit.runs import Run
 from evalkit.statistics import ALPHA, least_changed_cases
@@ -297,17 +297,10 @@ def _hit(row: Row) -> str:
 
 
 def _place(row: Mapping[Any, Any], side: str, comparison: Comparison) -> str:
+    standing = fact_standing(row, side, getattr(comparison, side), comparison.k)
     if pd.isna(row[f"chunk_id_{side}"]):
-        return "lost to chunking"
-    rank, run = row[f"rank_{side}"], getattr(comparison, side)
-    where = f"{row[f'document_id_{side}']} › {row[f'chunk_id_{side}']}"
-    if row[f"found_{side}"]:
-        return f"found at rank {rank}: {where}"
-    if not pd.isna(rank) and rank <= comparison.k and run.record.search.threshold is not None:
-        return f"below the threshold (rank {rank} without it): {where}"
-    return (
-        f"not found, {'beyond the diagnostic depth' if pd.isna(rank) else f'comes at rank {rank}'}: {where}"
-    )
+        return standing
+    return f"{standing}: {row[f'document_id_{side}']} › {row[f'chunk_id_{side}']}"
 
 
 def _rank(value: Any) -> str:  # noqa: ANN401 - a cell of a table
