@@ -31,7 +31,7 @@ from evalkit.plots.style import METRIC_LABELS
 from evalkit.plots.trends import metric_trends
 from evalkit.runs import RUN_ID, Run, load_run, runs_folder
 from evalkit.views import overview
-from evalkit.views.tables import MISSING, number
+from evalkit.views.tables import number
 
 FRONT_PAGE = "report.html"
 OVERVIEW = "index.html"
@@ -275,7 +275,7 @@ def _row(run: Run, metrics: list[str]) -> dict[str, Any]:
         "dataset": f"{record.dataset.name}, version {record.dataset.version}",
         "model": f"{record.model.model} ({record.model.embedder})",
         "chunking": record.chunking,
-        "threshold": MISSING if threshold is None else f"> {threshold:g}",
+        "threshold": "off" if threshold is None else f"> {threshold:g}",
         "k": k,
         "n": int(figures.get("n", 0)),
         "figures": [number(figures.get(metric)) for metric in metrics],

@@ -10,7 +10,6 @@ from evalkit.plots.style import (
     MARKERS,
     METRIC_LABELS,
     PALETTE,
-    label_ends,
     new_figure,
     styled,
     unit_axis,
@@ -51,11 +50,8 @@ def metric_trends(table: pd.DataFrame) -> Drawn:
                 color=PALETTE[position % len(PALETTE)],
                 marker=MARKERS[position % len(MARKERS)],
                 markersize=4.5,
+                label=f"K = {k}",
             )
-        ends = [
-            (float(last), f"K = {k}") for k in ks if (last := values[k].dropna().iloc[-1:].mean()) == last
-        ]
-        label_ends(axes, len(runs) - 1, ends, gap=0.13)
         axes.set_title(METRIC_LABELS[metric], fontsize=10)
         largest = values[ks[-1]].dropna()
         if len(largest):
@@ -69,6 +65,8 @@ def metric_trends(table: pd.DataFrame) -> Drawn:
         axes.set_xticks(
             list(shown), [f"{started[runs[at]]:%m-%d\n%H:%M}" for at in shown], color=FAINT, fontsize=8
         )
+    if measured:
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=len(ks))
     return figure, (
         f"Line charts of means over {len(runs)} runs, one a measure and a line a K. "
         f"At K = {ks[-1]}, first to last run: {'; '.join(texts)}."
