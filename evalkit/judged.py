@@ -7,6 +7,7 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit import metrics
 from evalkit.columns import column
@@ -31,6 +32,8 @@ class Judged:
         The judged documents of scored queries.
     counts
         int64, shape (number of scored queries,): judged documents of each.
+    document
+        int64, shape (sum of counts,): number of each judged document, in the order of ``by_query``.
     set_aside
         Queries without a relevant document.
     repeated
@@ -42,7 +45,8 @@ class Judged:
     numbers: dict[Any, int]
     by_query: list[Mapping[Any, int]]
     documents: DocumentIndex
-    counts: metrics.Ints
+    counts: NDArray[np.int64]
+    document: NDArray[np.int64]
     set_aside: tuple[Any, ...]
     repeated: int
     core: metrics.Judgments
@@ -89,18 +93,18 @@ def prepare(judgments: Any, ks: Sequence[int], gain: Gain = "exponential") -> Ju
     by_query = [judgments[query] for query in queries]
     documents = DocumentIndex(tuple(dict.fromkeys(chain.from_iterable(by_query))))
     kept_counts = counts[relevant]
+    n_kept = int(kept_counts.sum())
+    document = np.fromiter(map(documents.number.__getitem__, chain.from_iterable(by_query)), np.int64, n_kept)
     core = metrics.prepare(
         np.repeat(np.arange(len(queries)), kept_counts),
-        np.fromiter(
-            map(documents.number.__getitem__, chain.from_iterable(by_query)), np.int64, int(kept_counts.sum())
-        ),
+        document,
         grades[np.repeat(relevant, counts)],
         n_queries=len(queries),
         ks=ks,
         gain=gain,
     )
     numbers = dict(zip(queries, range(len(queries)), strict=True))
-    return Judged(numbers, by_query, documents, kept_counts, set_aside, repeated, core)
+    return Judged(numbers, by_query, documents, kept_counts, document, set_aside, repeated, core)
 
 
 def check_ks(ks: Sequence[int]) -> None:

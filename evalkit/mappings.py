@@ -5,7 +5,7 @@ judged documents are looked up in its ranking, and only the scores become an arr
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from operator import methodcaller
 from typing import Any
 
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.errors import InputError
-from evalkit.ids import DocumentIndex
+from evalkit.judged import Judged
 from evalkit.places import (
     SAMPLE,
+    Bools,
     Ints,
     Places,
     Standing,
@@ -27,30 +28,19 @@ from evalkit.places import (
     refuse_repeated,
 )
 
-Judged = Sequence[Mapping[Any, int]]
+Ranking = Mapping[Any, float]
+Scores = NDArray[np.floating[Any]]
 
 
-def in_lists(
-    run: Mapping[Any, Sequence[Any]],
-    numbers: Mapping[Any, int],
-    judged: Judged,
-    documents: DocumentIndex,
-    ks: Sequence[int],
-) -> Standing:
+def in_lists(run: Mapping[Any, Sequence[Any]], judged: Judged) -> Standing:
     """Find the places of judged documents in ranked lists.
 
     Parameters
     ----------
     run
         Query to the ids of its documents, best first.
-    numbers
-        Number of each scored query.
     judged
-        The judgments of each scored query, by its number.
-    documents
-        The judged documents.
-    ks
-        Cutoffs K.
+        The judgments.
 
     Returns
     -------
@@ -65,38 +55,32 @@ def in_lists(
     query: list[int] = []
     document: list[Any] = []
     rank: list[int] = []
+    numbers, by_query = judged.numbers, judged.by_query
     for name, ranking in run.items():
         distinct = set(ranking)
         if len(distinct) != len(ranking):
             refuse_repeated(name, next(one for place, one in enumerate(ranking) if one in ranking[:place]))
         number = numbers.get(name)
-        if number is not None and not distinct.isdisjoint(judged[number]):
-            held = distinct.intersection(judged[number])
+        if number is not None and not distinct.isdisjoint(by_query[number]):
+            held = distinct.intersection(by_query[number])
             query += [number] * len(held)
             document += held
             rank += map(ranking.index, held)
     ranks = np.array(rank, np.int64) + 1
-    found = _numbers_of(document, documents)
+    found = np.fromiter(map(judged.documents.number.__getitem__, document), np.int64, len(document))
     places = Places(np.array(query, np.int64), found, ranks, ranks, np.ones_like(ranks))
-    return _standing(run, _query_numbers(run, numbers), len(numbers), places, np.zeros(len(ks), np.int64))
+    return _standing(run, _numbers(run, judged), judged, places, np.zeros(len(judged.core.ks), np.int64))
 
 
-def in_mappings(
-    run: Mapping[Any, Mapping[Any, float]],
-    numbers: Mapping[Any, int],
-    judged: Judged,
-    documents: DocumentIndex,
-    ks: Sequence[int],
-    ties: Ties,
-) -> Standing:
+def in_mappings(run: Mapping[Any, Ranking], judged: Judged, ties: Ties) -> Standing:
     """Find the places of judged documents in dictionaries of scores.
 
     Parameters
     ----------
     run
         Query to document to score, in any order.
-    numbers, judged, documents, ks
-        As for `in_lists`.
+    judged
+        The judgments.
     ties
         As for `evalkit.places.in_blocks`.
 
@@ -115,19 +99,20 @@ def in_mappings(
     if ties == "trec":
         scores = scores.astype(np.float32)
     order, equal_next = order_of(scores, bounds)
-    query = _query_numbers(run, numbers)
-    owner, document, score = _held(run, query, judged)
     ordered = scores if order is None else scores[order]
-    row = _first_not_above(ordered, bounds[owner], bounds[owner + 1], np.array(score, ordered.dtype))
+    query = _numbers(run, judged)
+    owner, judgment, score = _held(run, query, judged, scores.dtype)
+    row, within = _rows(ordered, bounds, owner, score, max(judged.core.ks))
     first, size = groups_of(row, equal_next)
+    first, size = np.where(within, first, row), np.where(within, size, 1)
     if (size > 1).any():
-        row = row + _places_in_groups(run, order, bounds, ties, owner, document, first, size)
+        row = row + _places_in_groups(run, order, bounds, ties, owner, judgment, first, size, judged)
     before = bounds[owner] - 1
-    places = Places(query[owner], _numbers_of(document, documents), row - before, first - before, size)
-    return _standing(run, query, len(numbers), places, count_crossing(query, bounds, equal_next, ks))
+    places = Places(query[owner], judged.document[judgment], row - before, first - before, size)
+    return _standing(run, query, judged, places, count_crossing(query, bounds, equal_next, judged.core.ks))
 
 
-def _scores(run: Mapping[Any, Mapping[Any, float]], bounds: Ints) -> NDArray[np.floating[Any]]:
+def _scores(run: Mapping[Any, Ranking], bounds: Ints) -> Scores:
     listed = chain.from_iterable(map(methodcaller("values"), run.values()))
     try:
         scores = np.fromiter(listed, np.float64, int(bounds[-1]))
@@ -137,7 +122,7 @@ def _scores(run: Mapping[Any, Mapping[Any, float]], bounds: Ints) -> NDArray[np.
     return scores
 
 
-def _not_a_number(run: Mapping[Any, Mapping[Any, float]]) -> InputError:
+def _not_a_number(run: Mapping[Any, Ranking]) -> InputError:
     for query, ranking in run.items():
         for document, score in ranking.items():
             try:
@@ -150,43 +135,58 @@ def _not_a_number(run: Mapping[Any, Mapping[Any, float]]) -> InputError:
 
 
 def _held(
-    run: Mapping[Any, Mapping[Any, float]], query: Ints, judged: Judged
-) -> tuple[Ints, list[Any], list[float]]:
-    owner: list[int] = []
-    document: list[Any] = []
-    score: list[float] = []
-    for place, (number, ranking) in enumerate(zip(query.tolist(), run.values(), strict=True)):
+    run: Mapping[Any, Ranking], query: Ints, judged: Judged, kind: np.dtype[Any]
+) -> tuple[Ints, Ints, Scores]:
+    """Give the judgments whose document the ranking holds: place of the ranking, of the judgment, and the score."""
+    missing = repeat(float("nan"))
+    scores: list[float] = []
+    for number, ranking in zip(query.tolist(), run.values(), strict=True):
         if number >= 0:
-            held = judged[number].keys() & ranking.keys()
-            owner += [place] * len(held)
-            document += held
-            score += map(ranking.__getitem__, held)
-    return np.array(owner, np.int64), document, score
+            scores += map(ranking.get, judged.by_query[number], missing)
+    ranked = np.flatnonzero(query >= 0)
+    counts = judged.counts[query[ranked]]
+    begins = np.cumsum(judged.counts) - judged.counts
+    shift = begins[query[ranked]] - (np.cumsum(counts) - counts)
+    judgment = np.arange(len(scores)) + np.repeat(shift, counts)
+    found = np.array(scores, kind)
+    held = ~np.isnan(found)
+    return np.repeat(ranked, counts)[held], judgment[held], found[held]
 
 
-def _first_not_above(ordered: NDArray[np.floating[Any]], low: Ints, high: Ints, wanted: NDArray[Any]) -> Ints:
-    """Find the first row in each ``[low, high)`` with a score of at most the wanted one, by halving."""
+def _rows(ordered: Scores, bounds: Ints, owner: Ints, score: Scores, deepest: int) -> tuple[Ints, Bools]:
+    """Find the first row of the same score; below the deepest K, and so marked, the last row stands for any."""
+    low, last = bounds[owner], bounds[owner + 1] - 1
+    border = np.minimum(low + deepest, last)
+    within = score >= ordered[border] if len(border) else np.zeros(0, np.bool_)
+    row = last.copy()
+    row[within] = _first_not_above(ordered, low[within], border[within], score[within])
+    return row, within
+
+
+def _first_not_above(ordered: Scores, low: Ints, high: Ints, wanted: Scores) -> Ints:
+    """Find the first row in each ``[low, high]`` with a score of at most the wanted one, by halving."""
     while (low < high).any():
         middle = (low + high) // 2
-        above = ordered[np.minimum(middle, len(ordered) - 1)] > wanted
-        searching = low < high
-        low = np.where(searching & above, middle + 1, low)
-        high = np.where(searching & ~above, middle, high)
+        above = ordered[middle] > wanted
+        low = np.where(above, middle + 1, low)
+        high = np.where(above, high, middle)
     return low
 
 
 def _places_in_groups(
-    run: Mapping[Any, Mapping[Any, float]],
+    run: Mapping[Any, Ranking],
     order: Ints | None,
     bounds: Ints,
     ties: Ties,
     owner: Ints,
-    document: list[Any],
+    judgment: Ints,
     first: Ints,
     size: Ints,
+    judged: Judged,
 ) -> Ints:
     """Tell how many documents of the same score stand before each document."""
     rankings = list(run.values())
+    documents = list(chain.from_iterable(judged.by_query))
     offset = np.zeros(len(owner), np.int64)
     places: dict[int, dict[Any, int]] = {}
     listed: dict[int, list[Any]] = {}
@@ -200,23 +200,19 @@ def _places_in_groups(
             if ties == "trec":
                 members.sort(key=str, reverse=True)
             places[start] = dict(zip(members, range(len(members)), strict=True))
-        offset[i] = places[start][document[i]]
+        offset[i] = places[start][documents[judgment[i]]]
     return offset
 
 
-def _query_numbers(run: Mapping[Any, Any], numbers: Mapping[Any, int]) -> Ints:
-    return np.fromiter((numbers.get(name, -1) for name in run), np.int64, len(run))
-
-
-def _numbers_of(document: list[Any], documents: DocumentIndex) -> Ints:
-    return np.fromiter(map(documents.number.__getitem__, document), np.int64, len(document))
+def _numbers(run: Mapping[Any, Any], judged: Judged) -> Ints:
+    return np.fromiter((judged.numbers.get(name, -1) for name in run), np.int64, len(run))
 
 
 def _standing(
-    run: Mapping[Any, Any], query: Ints, n_queries: int, places: Places, crossing: Ints
+    run: Mapping[Any, Any], query: Ints, judged: Judged, places: Places, crossing: Ints
 ) -> Standing:
     scored = query >= 0
-    depth = np.full(n_queries, -1, np.int64)
+    depth = np.full(len(judged.numbers), -1, np.int64)
     depth[query[scored]] = np.fromiter(map(len, run.values()), np.int64, len(run))[scored]
     unscored = (
         [name for name, kept in zip(run, scored.tolist(), strict=True) if not kept]

@@ -108,12 +108,14 @@ def prepare(
         raise ValueError(f"queries must lie in [0, {n_queries}) and documents be at least 0")
     n_documents = int(document.max()) + 1 if document.size else 1
     keys = query.astype(np.int64) * n_documents + document
-    order = np.lexsort((grade, keys))
+    order = np.argsort(keys, kind="stable")
     keys, grades = keys[order], grade[order].astype(np.int64)
-    last = np.append(keys[1:] != keys[:-1], True)[: keys.size]
-    keys, grades = keys[last], grades[last]
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
+    if first.size < keys.size:
+        keys, grades = keys[first], np.maximum.reduceat(grades, first)
     owner = keys // n_documents
-    best = np.lexsort((-grades, owner))
+    highest = int(grades.max(initial=0))
+    best = np.argsort(owner * (highest - int(grades.min(initial=0)) + 1) + highest - grades)
     rank = np.arange(keys.size) - np.searchsorted(owner, owner) + 1
     ideal = np.stack([_dcg(owner, rank, grades[best], k, n_queries, gain) for k in ks], axis=1)
     return Judgments(
@@ -167,7 +169,9 @@ def score(judgments: Judgments, query: Ints, rank: Ints, grade: Ints) -> Metrics
     Metrics
         Arrays of shape (n_queries, number of K); 0 for queries without places or without relevant documents.
     """
-    order = np.lexsort((rank, query))
+    hit = (rank <= max(judgments.ks)) & (grade >= 1)
+    query, rank, grade = query[hit], rank[hit], grade[hit]
+    order = np.argsort(query * (max(judgments.ks) + 1) + rank)
     query, rank, grade = query[order], rank[order], grade[order]
     columns = [score_at(judgments, column, query, rank, grade) for column in range(len(judgments.ks))]
     return Metrics(*(np.stack(parts, axis=1) for parts in zip(*columns, strict=True)))

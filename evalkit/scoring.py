@@ -85,8 +85,8 @@ def score_run(run: Any, judged: Judged, ties: Ties = "given") -> Scores:  # noqa
     refuse_other_type("query", judged.numbers, run)
     filled = next((ranking for ranking in run.values() if len(ranking)), ())
     refuse_other_type("document", judged.documents.number, filled)
-    common = run, judged.numbers, judged.by_query, judged.documents, judged.core.ks
-    return _scores(judged, in_mappings(*common, ties) if isinstance(filled, Mapping) else in_lists(*common))
+    standing = in_mappings(run, judged, ties) if isinstance(filled, Mapping) else in_lists(run, judged)
+    return _scores(judged, standing)
 
 
 def score_blocks(blocks: "Iterable[Block]", judged: Judged, ties: Ties = "given") -> Scores:

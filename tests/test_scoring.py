@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.errors import InputError
@@ -126,6 +126,7 @@ SCORES = st.dictionaries(
 )
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(SCORES, GRADES), min_size=1, max_size=5),
     st.randoms(),
