@@ -4,6 +4,7 @@ import math
 import os
 import re
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
@@ -81,20 +82,22 @@ class Connection:
         self._timeout = timeout
         self._counts: Counter[str] = Counter()
         self._counting = threading.Lock()
-        self.client = QdrantClient(
-            url=self.url,
-            # As a header the key raises no warning about plain http, which is ruled on in `connect`.
-            headers={"api-key": key} if key else None,
-            prefer_grpc=grpc_port is not None,
-            grpc_port=grpc_port or GRPC_PORT,
-            timeout=math.ceil(timeout),
-            check_compatibility=False,
-            # As for Ollama: this machine's own server is not asked through a proxy, and plain http has no
-            # certificates to check, which take longer to load than a request.
-            trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
-            verify=self.url.startswith("https:"),
-            event_hooks=time_limits(timeout, self._deadline),
-        )
+        with warnings.catch_warnings():
+            # Plain http is ruled on in `connect`.
+            warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+            self.client = QdrantClient(
+                url=self.url,
+                api_key=key,
+                prefer_grpc=grpc_port is not None,
+                grpc_port=grpc_port or GRPC_PORT,
+                timeout=math.ceil(timeout),
+                check_compatibility=False,
+                # As for Ollama: this machine's own server is not asked through a proxy, and plain http has no
+                # certificates to check, which take longer to load than a request.
+                trust_env=not is_loopback(urlsplit(self.url).hostname or ""),
+                verify=self.url.startswith("https:"),
+                event_hooks=time_limits(timeout, self._deadline),
+            )
         self.client.http.client.add_middleware(status_errors(self.url))
         try:
             self.version = self._checked_version()
@@ -181,7 +184,7 @@ def connect(deadline: Deadline | None = None) -> Connection:
     port = int(_number("QDRANT_GRPC_PORT", GRPC_PORT, 65535))
     return Connection(
         url,
-        os.environ.get("QDRANT_API_KEY") or None,
+        _key(),
         grpc_port=port if prefer_grpc in ("1", "true") else None,
         timeout=_number("QDRANT_TIMEOUT", DEFAULT_TIMEOUT, 86_400),
         deadline=deadline,
@@ -205,6 +208,13 @@ def _checked_url(url: str) -> str:
             f"and set QDRANT_URL={without_credentials(full)}"
         )
     return full
+
+
+def _key() -> str | None:
+    key = os.environ.get("QDRANT_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise InputError("QDRANT_API_KEY holds characters that no request can carry; copy the key again")
+    return key or None
 
 
 def _number(name: str, default: float, largest: float) -> float:

@@ -76,6 +76,8 @@ def test_grpc_is_chosen_by_the_environment(tmp_path, monkeypatch):
         ("QDRANT_URL", "http://"),
         ("QDRANT_URL", "http://host:port"),
         ("QDRANT_URL", f"http://user:{MARKER}@host:6333"),
+        ("QDRANT_API_KEY", f"{MARKER}\nsecond line"),
+        ("QDRANT_API_KEY", f"{MARKER}\u00e9"),
         ("QDRANT_PREFER_GRPC", "perhaps"),
         ("QDRANT_GRPC_PORT", "70000"),
         ("QDRANT_TIMEOUT", "soon"),
