@@ -11,7 +11,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.transport import Transient, retry_after
+from evalkit.transport import Transient, retry_after, without_secrets
 
 _LESS = "ask less at a time, or wait"
 
@@ -115,7 +115,7 @@ def _from_source(url: str, source: Exception) -> Exception:
         )
     if isinstance(source, httpx.TransportError):
         return Transient(
-            f"{url} cannot be reached ({type(source).__name__}: {str(source)[:200] or 'connection lost'})",
+            f"{url} cannot be reached ({type(source).__name__}: {_shown(source) or 'connection lost'})",
             "start Qdrant or check QDRANT_URL; without QDRANT_URL the embedded engine is used",
         )
     return _strange(url, source)
@@ -123,7 +123,7 @@ def _from_source(url: str, source: Exception) -> Exception:
 
 def _from_grpc(url: str, error: Any) -> Exception:  # noqa: ANN401 - grpc's classes are untyped
     code = error.code() if hasattr(error, "code") else grpc.StatusCode.UNKNOWN
-    text = str(error.details() if hasattr(error, "details") else "")[:300]
+    text = _shown(error.details() if hasattr(error, "details") else "")
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
         return Transient(f"{url} has too many requests ({text})", _LESS)
     if code in _GRPC_RETRIED:
@@ -169,6 +169,11 @@ def _message(response: httpx.Response) -> str:
     """Give what Qdrant says about an error, if it is Qdrant that says it."""
     try:
         status = response.json()["status"]
-        return f" ({str(status['error'])[:300]})"
+        return f" ({_shown(status['error'])})"
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+def _shown(said: object) -> str:
+    """Give what the other side said as it may stand in an error: it can repeat the key that it was sent."""
+    return without_secrets(str(said))[:300]

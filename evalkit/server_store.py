@@ -15,7 +15,7 @@ from evalkit.points import CollectionState, Filter, Hit, Point, as_float32, poin
 from evalkit.qdrant_connection import Connection
 from evalkit.qdrant_errors import Conflict, client_errors
 from evalkit.settings import ServerSettings
-from evalkit.transport import Deadline
+from evalkit.transport import Deadline, without_secrets
 
 INDEX_TIMEOUT = 3600.0
 """Seconds to wait until the server has built its approximate index."""
@@ -278,9 +278,10 @@ class ServerStore:
                 info.status == models.CollectionStatus.RED
                 or info.optimizer_status != models.OptimizersStatusOneOf.OK
             ):
+                said = without_secrets(str(info.optimizer_status))[:300]
                 raise InfrastructureError(
-                    f"{self.url}: collection {collection!r} is {info.status}, its optimizer says "
-                    f"{info.optimizer_status!s:.300}; look into the server's log (disk, memory), then index again"
+                    f"{self.url}: collection {collection!r} is {info.status}, its optimizer says {said}; "
+                    "look into the server's log (disk, memory), then index again"
                 )
             if info.status == models.CollectionStatus.GREEN:
                 return
