@@ -24,7 +24,6 @@ ENVIRONMENT = (
     "OLLAMA_API_KEY",
     "EVALKIT_ALLOW_PLAIN_HTTP_HOSTS",
 )
-HOMES = ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR")
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +35,8 @@ def outputs(
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "outputs"
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(folder))
-    for name in HOMES:
-        monkeypatch.setenv(name, str(shared_base(tmp_path_factory) / name.lower()))
+    for name, home in homes(tmp_path_factory).items():
+        monkeypatch.setenv(name, home)
     return folder
 
 
@@ -45,6 +44,12 @@ def shared_base(factory: pytest.TempPathFactory) -> Path:
     """Temporary folder of all workers of this test run."""
     base = factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def homes(factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Where Jupyter and IPython keep what they would keep in the user's home."""
+    names = ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR")
+    return {name: str(shared_base(factory) / name.lower()) for name in names}
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]) -> Path:
@@ -116,8 +121,7 @@ def example_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def build(folder: Path) -> None:
         from evalkit.reporting import report
 
-        homes = {name: str(shared_base(tmp_path_factory) / name.lower()) for name in HOMES}
-        with environment(EVALKIT_OUTPUTS=str(folder), **homes):
+        with environment(EVALKIT_OUTPUTS=str(folder), **homes(tmp_path_factory)):
             report({"dataset": "worker-runbooks"}, code=True, progress=False)
 
     return made_once(tmp_path_factory, "example-report", build)

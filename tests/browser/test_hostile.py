@@ -12,7 +12,7 @@ from evalkit.embedding import ModelIdentity, document_prompt, query_prompt
 from evalkit.recorded import write_recorded
 from evalkit.reporting import report
 from tests.browser.conftest import Visit
-from tests.conftest import environment, made_once
+from tests.conftest import environment, homes, made_once
 from tests.datasets import case, fact, write_dataset
 
 ATTACK = (
@@ -62,7 +62,7 @@ def folder(tmp_path_factory) -> Path:
             "model": "hostile",
             "ks": [1, 2],
         }
-        with environment(EVALKIT_OUTPUTS=str(outputs)):
+        with environment(EVALKIT_OUTPUTS=str(outputs), **homes(tmp_path_factory)):
             report(values, progress=False)
 
     outputs = made_once(tmp_path_factory, "hostile-report", build)

@@ -17,6 +17,8 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Page
 
+from tests.conftest import homes
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START, RUN = 120, 180
 IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
@@ -36,8 +38,8 @@ def folder(example_report, tmp_path_factory) -> Path:
     return root
 
 
-@pytest.fixture
-def lab(folder, example_report, browser: Browser) -> Iterator["Lab"]:
+@pytest.fixture(scope="module")
+def lab(folder, example_report, browser: Browser, tmp_path_factory) -> Iterator["Lab"]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -55,7 +57,7 @@ def lab(folder, example_report, browser: Browser) -> Iterator["Lab"]:
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     command += [f"--{name}={value}" for name, value in options.items()]
-    environment = {**os.environ, "EVALKIT_OUTPUTS": str(example_report)}
+    environment = {**os.environ, **homes(tmp_path_factory), "EVALKIT_OUTPUTS": str(example_report)}
     log = folder / "lab.log"
     with log.open("w", encoding="utf-8") as stream:
         server = subprocess.Popen(command, env=environment, stdout=stream, stderr=subprocess.STDOUT)

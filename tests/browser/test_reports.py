@@ -50,9 +50,9 @@ def test_each_case_in_a_table_leads_to_its_evidence(browser, folder, name):
         for link in links.all()[:9]:
             target = visit.page.locator(f"[id='{link.get_attribute('href')[1:]}']")
             link.click()
-            assert target.get_attribute("open") is not None
             question = target.get_by_text("Question:")
             question.wait_for(state="visible")
+            assert target.get_attribute("open") is not None
             assert question.evaluate("one => one.getBoundingClientRect().top < innerHeight")
         link.click()
         target.evaluate("one => { one.open = false; }")
@@ -63,6 +63,7 @@ def test_each_case_in_a_table_leads_to_its_evidence(browser, folder, name):
 def test_a_link_from_elsewhere_opens_the_evidence(browser, folder):
     with Visit(browser, place(folder, "evaluate"), anchor="#case-drain-deadline", viewport=PHONE) as visit:
         target = visit.page.locator("#case-drain-deadline")
+        target.get_by_text("Question:").wait_for(state="visible")
         assert target.get_attribute("open") is not None
         assert target.evaluate("one => Math.abs(one.getBoundingClientRect().top) < 60")
 
