@@ -48,6 +48,9 @@ def gate(
     max_regressed_cases: Annotated[
         int | None, typer.Option(help="Cases that may be worse than in it.")
     ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", help="K of accepted questions and regressed cases; default: largest.")
+    ] = None,
     criteria: Annotated[
         Path | None, typer.Option(help="YAML file with criteria; options replace its bounds.")
     ] = None,
@@ -70,6 +73,7 @@ def gate(
         max_drop=read_bounds(max_drop or [], "--max-drop"),
         max_false_acceptance=max_false_acceptance,
         max_regressed_cases=max_regressed_cases,
+        k=k,
     )
     report = hold(load_run(run), wanted, load_run(baseline) if baseline else None)
     if junit:

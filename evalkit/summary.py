@@ -87,7 +87,9 @@ def describe_comparison(comparison: Comparison) -> str:
     parts = [
         f"baseline {comparison.baseline.run_id}, candidate {comparison.candidate.run_id}",
         differs.to_string(index=False) if len(differs) else "no setting differs",
-        comparison.means[columns].to_string(index=False, float_format="{:.3f}".format, na_rep="-"),
+        comparison.means[columns].to_string(
+            index=False, float_format="{:.3f}".format, formatters={"p": _p_value}, na_rep="-"
+        ),
         f"cases that changed at K={comparison.k}: {len(changed)} of {len(comparison.cases)}",
         *[
             f"  {case_id}: {verdict}"
@@ -96,3 +98,7 @@ def describe_comparison(comparison: Comparison) -> str:
         *comparison.contract.notes,
     ]
     return "\n".join(parts)
+
+
+def _p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else "-" if p != p else f"{p:.3f}"

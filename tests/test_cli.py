@@ -191,3 +191,9 @@ def test_labels_check_diff_accept(evalkit, tmp_path):
     assert evalkit("evaluate", "--dataset", folder)[0] == 2
     assert evalkit("labels", "accept", folder)[0] == 0
     assert evalkit("labels", "check", folder)[0] == 0
+
+
+def test_gate_at_another_k(evalkit):
+    code, out, _ = evalkit("gate", "latest", "--max-false-acceptance", "1", "--k", "3")
+    assert code == 0
+    assert "max_false_acceptance@3" in out
