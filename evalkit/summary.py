@@ -1,5 +1,7 @@
 """A run in a few lines of text, for terminals and logs."""
 
+import math
+
 from evalkit.comparison import Comparison
 from evalkit.evaluation import means
 from evalkit.runs import Run
@@ -101,4 +103,4 @@ def describe_comparison(comparison: Comparison) -> str:
 
 
 def _p_value(p: float) -> str:
-    return "< 0.001" if p < 0.001 else "-" if p != p else f"{p:.3f}"
+    return "-" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
