@@ -3,7 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+RUN_ID_PATTERN = r"^[0-9]{8}T[0-9]{9}Z-[0-9a-f]{6}$"
+"""What a run id looks like: UTC time and a random part. It names a folder and stands in links."""
 
 
 class _Part(BaseModel):
@@ -103,7 +106,7 @@ class RunRecord(_Part):
     """
 
     record_version: int = 1
-    run_id: str
+    run_id: str = Field(pattern=RUN_ID_PATTERN)
     started: datetime
     finished: datetime
     dataset: DatasetRecord

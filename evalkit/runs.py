@@ -14,9 +14,9 @@ from evalkit import paths
 from evalkit.errors import InputError
 from evalkit.evaluation import Evaluation
 from evalkit.files import whole_folder, write_whole
-from evalkit.records import RunRecord
+from evalkit.records import RUN_ID_PATTERN, RunRecord
 
-RUN_ID = re.compile(r"[0-9]{8}T[0-9]{9}Z-[0-9a-f]{6}")
+RUN_ID = re.compile(RUN_ID_PATTERN)
 TABLES = ("rankings", "scores", "questions", "facts", "judgments", "deep")
 
 
@@ -211,12 +211,17 @@ def _run_ids() -> list[str]:
 
 def _folder_of(ref: str) -> Path:
     if ref == "latest":
+        file = paths.outputs() / "latest"
         try:
-            ref = (paths.outputs() / "latest").read_text(encoding="utf-8").strip()
+            ref = file.read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             raise InputError(
                 f"no run yet under {paths.outputs()}; run `evalkit evaluate` or `make report` first"
             ) from None
+        if not RUN_ID.fullmatch(ref):
+            raise InputError(
+                f"{file} names no run, found {ref[:60]!r}; evaluate again, or name a run by its id"
+            )
     if RUN_ID.fullmatch(ref):
         return runs_folder() / ref
     folder = Path(ref).expanduser()
