@@ -5,8 +5,9 @@ arrays at once. Different fingerprints mean different ids, so a table of the jud
 every unjudged document; what is left is compared id by id.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -215,8 +216,8 @@ class DocumentIndex:
         Distinct ids, all text or all whole numbers when arrays of ids are to be looked up.
     """
 
-    def __init__(self, documents: Sequence[Hashable]) -> None:
-        self.number = dict(zip(documents, range(len(documents)), strict=True))
+    def __init__(self, documents: Iterable[Hashable]) -> None:
+        self.number = dict(zip(documents, count(), strict=False))
 
     def find(self, ids: Ids, prints: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Look ids up.

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -88,22 +87,25 @@ def prepare(judgments: Any, ks: Sequence[int], gain: Gain = "exponential") -> Ju
     relevant = np.bincount(np.repeat(np.arange(len(counts)), counts)[grades >= 1], minlength=len(counts)) > 0
     if not relevant.any():
         raise InputError(f"no query has a relevant document (grade 1 or more) among {len(grades)} judgments")
-    queries = [query for query, kept in zip(judgments, relevant.tolist(), strict=True) if kept]
-    set_aside = tuple(query for query, kept in zip(judgments, relevant.tolist(), strict=True) if not kept)
-    by_query = [judgments[query] for query in queries]
-    documents = DocumentIndex(tuple(dict.fromkeys(chain.from_iterable(by_query))))
+    set_aside: tuple[Any, ...] = ()
+    if not relevant.all():
+        kept = dict(zip(judgments, relevant.tolist(), strict=True))
+        set_aside = tuple(query for query in judgments if not kept[query])
+        judgments = {query: held for query, held in judgments.items() if kept[query]}
+    by_query = list(judgments.values())
+    documents = DocumentIndex(dict.fromkeys(chain.from_iterable(by_query)))
     kept_counts = counts[relevant]
     n_kept = int(kept_counts.sum())
     document = np.fromiter(map(documents.number.__getitem__, chain.from_iterable(by_query)), np.int64, n_kept)
     core = metrics.prepare(
-        np.repeat(np.arange(len(queries)), kept_counts),
+        np.repeat(np.arange(len(by_query)), kept_counts),
         document,
         grades[np.repeat(relevant, counts)],
-        n_queries=len(queries),
+        n_queries=len(by_query),
         ks=ks,
         gain=gain,
     )
-    numbers = dict(zip(queries, range(len(queries)), strict=True))
+    numbers = dict(zip(judgments, range(len(by_query)), strict=True))
     return Judged(numbers, by_query, documents, kept_counts, document, set_aside, repeated, core)
 
 
@@ -130,7 +132,7 @@ def _from_columns(table: Any) -> tuple[dict[Any, dict[Any, int]], int]:  # noqa:
 
 def _grades(judgments: Mapping[Any, Mapping[Any, int]], n: int) -> metrics.Ints:
     try:
-        listed = chain.from_iterable(map(methodcaller("values"), judgments.values()))
+        listed = chain.from_iterable([held.values() for held in judgments.values()])
         grades = np.fromiter(listed, np.float64, n)
         wrong = ~((grades == np.rint(grades)) & (grades >= -1e9) & (grades <= MAX_GRADE))
     except (TypeError, ValueError, OverflowError):

@@ -6,7 +6,6 @@ judged documents are looked up in its ranking, and only the scores become an arr
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice, repeat
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -52,24 +51,31 @@ def in_lists(run: Mapping[Any, Sequence[Any]], judged: Judged) -> Standing:
     InputError
         A document twice in one ranking.
     """
-    query: list[int] = []
-    document: list[Any] = []
-    rank: list[int] = []
-    numbers, by_query = judged.numbers, judged.by_query
-    for name, ranking in run.items():
+    query = _numbers(run, judged)
+    numbers = query.tolist()
+    # A query that is not scored has number -1: it finds the last entry, no judgments.
+    held = map([*judged.by_query, {}].__getitem__, numbers)
+    number_of = judged.documents.number
+    places: list[int] = []
+    for number, ranking, grades in zip(numbers, run.values(), held, strict=True):
         distinct = set(ranking)
         if len(distinct) != len(ranking):
-            refuse_repeated(name, next(one for place, one in enumerate(ranking) if one in ranking[:place]))
-        number = numbers.get(name)
-        if number is not None and not distinct.isdisjoint(by_query[number]):
-            held = distinct.intersection(by_query[number])
-            query += [number] * len(held)
-            document += held
-            rank += map(ranking.index, held)
-    ranks = np.array(rank, np.int64) + 1
-    found = np.fromiter(map(judged.documents.number.__getitem__, document), np.int64, len(document))
-    places = Places(np.array(query, np.int64), found, ranks, ranks, np.ones_like(ranks))
-    return _standing(run, _numbers(run, judged), judged, places, np.zeros(len(judged.core.ks), np.int64))
+            _refuse_first_repeated(run)
+        for document in grades:
+            if document in distinct:
+                places += (number, number_of[document], ranking.index(document) + 1)
+    query_of, document_of, rank = np.array(places, np.int64).reshape(-1, 3).T
+    where = Places(query_of, document_of, rank, rank, np.ones_like(rank))
+    return _standing(run, query, judged, where, np.zeros(len(judged.core.ks), np.int64))
+
+
+def _refuse_first_repeated(run: Mapping[Any, Sequence[Any]]) -> None:
+    for query, ranking in run.items():
+        seen: set[Any] = set()
+        for document in ranking:
+            if document in seen:
+                refuse_repeated(query, document)
+            seen.add(document)
 
 
 def in_mappings(run: Mapping[Any, Ranking], judged: Judged, ties: Ties) -> Standing:
@@ -113,7 +119,7 @@ def in_mappings(run: Mapping[Any, Ranking], judged: Judged, ties: Ties) -> Stand
 
 
 def _scores(run: Mapping[Any, Ranking], bounds: Ints) -> Scores:
-    listed = chain.from_iterable(map(methodcaller("values"), run.values()))
+    listed = chain.from_iterable([ranking.values() for ranking in run.values()])
     try:
         scores = np.fromiter(listed, np.float64, int(bounds[-1]))
     except (TypeError, ValueError):
@@ -205,7 +211,7 @@ def _places_in_groups(
 
 
 def _numbers(run: Mapping[Any, Any], judged: Judged) -> Ints:
-    return np.fromiter((judged.numbers.get(name, -1) for name in run), np.int64, len(run))
+    return np.fromiter(map(judged.numbers.get, run, repeat(-1)), np.int64, len(run))
 
 
 def _standing(
