@@ -66,10 +66,21 @@ licences: setup ## list the licences of all packages in docs/licences.md
 	@{ printf '# Licences of the packages that the lock file installs\n\nMade by `make licences`.\n\n'; \
 	  $(BIN)/pip-licenses --from=mixed --format=markdown --no-version --ignore-packages evalkit; } > docs/licences.md
 
-lock: ## compile requirements.lock anew
+lock: ## compile requirements.lock and that of the benchmarks anew
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --all-extras --group dev --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	  --group bench --output-file benchmarks/requirements.lock
+
+.venv-bench/.ready: .venv/.ready benchmarks/requirements.lock
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-bench
+	$(BIN)/uv pip sync --quiet --python .venv-bench/bin/python --require-hashes benchmarks/requirements.lock
+	@touch $@
+
+bench: .venv-bench/.ready ## measure the metric core against its peers, into benchmarks/RESULTS.md (half an hour)
+	.venv-bench/bin/python -m pytest --quiet --noconftest -p no:cacheprovider tests/test_peers.py
+	.venv-bench/bin/python -m benchmarks
 
 clean: ## remove what is generated, but no data and no finished run
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis outputs/collections outputs/vectors outputs/failed
+	rm -rf .venv .venv-bench benchmarks/workloads .pytest_cache .mypy_cache .ruff_cache .hypothesis outputs/collections outputs/vectors outputs/failed
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """One measurement in a fresh process: ``python -m benchmarks.measure FORM TOOL WORKLOAD``.
 
-Prints JSON: CPU seconds of the first and of a second call, and the means. CPU time and peak memory of the whole
-process are taken by whoever started it.
+Prints JSON: CPU seconds of preparing the judgments, of the first and of a second score, and the means. CPU time and
+peak memory of the whole process are taken by whoever started it.
 """
 
 import json
@@ -12,14 +12,18 @@ from typing import Any
 
 from benchmarks.tools import TOOLS
 
-FIRST = {"q1": {"d1": 0.5, "d2": 0.4}, "q2": {"d1": 0.9, "d3": 0.1}}
-FIRST_JUDGED = {"q1": {"d2": 1}, "q2": {"d1": 2, "d3": 1}}
+WHOLE_PROCESS = ("TREC files", "first score")
+_FIRST = {"q1": {"d1": 0.5, "d2": 0.4}, "q2": {"d1": 0.9, "d3": 0.1}}
+_FIRST_JUDGED = {"q1": {"d2": 1}, "q2": {"d1": 2, "d3": 1}}
 
 
-def inputs(form: str, folder: Path) -> tuple[Any, Any]:
+def inputs(form: str, workload: str) -> tuple[Any, Any]:
     """Give run and judgments in a form."""
-    if form == "files":
-        return str(folder / "run.trec"), str(folder / "qrels.trec")
+    folder = Path(__file__).resolve().parent / "workloads" / workload
+    if form == "TREC files":
+        return folder / "run.trec", folder / "qrels.trec"
+    if form == "first score":
+        return _FIRST, _FIRST_JUDGED
     import pandas as pd
 
     run, qrels = pd.read_parquet(folder / "run.parquet"), pd.read_parquet(folder / "qrels.parquet")
@@ -28,39 +32,28 @@ def inputs(form: str, folder: Path) -> tuple[Any, Any]:
         return run.astype(ids), qrels.astype(ids)
     if form == "DataFrames, text ids":
         return run, qrels
-    depth = 100 if form == "top-100 lists" else None
-    return _rankings(run, depth, as_lists=depth is not None), _dictionaries(qrels, "grade")
+    from benchmarks.tools import nested
 
-
-def _dictionaries(frame: Any, value: str) -> dict[str, dict[str, Any]]:
-    nested: dict[str, dict[str, Any]] = {}
-    rows = zip(frame["query_id"].tolist(), frame["document_id"].tolist(), frame[value].tolist(), strict=True)
-    for query, document, number in rows:
-        nested.setdefault(query, {})[document] = number
-    return nested
-
-
-def _rankings(frame: Any, depth: int | None, as_lists: bool) -> dict[str, Any]:
-    if depth is not None:
-        frame = frame[frame["rank"] <= depth]
-    nested = _dictionaries(frame, "score")
-    return {query: list(ranking) for query, ranking in nested.items()} if as_lists else nested
+    if form == "top-100 lists":
+        rankings = nested(run[run["rank"] <= 100], "score")
+        return {query: list(ranking) for query, ranking in rankings.items()}, nested(qrels, "grade")
+    return nested(run, "score"), nested(qrels, "grade")
 
 
 def main(form: str, tool: str, workload: str) -> None:
     """Measure and print."""
-    if form == "first score":
-        run, qrels, function = FIRST, FIRST_JUDGED, TOOLS["dictionaries"][tool]
-    else:
-        folder = Path(__file__).resolve().parent / "workloads" / workload
-        run, qrels = inputs(form, folder)
-        function = TOOLS[form][tool]
-    seconds = []
-    # Whole processes are measured for files and for the first score, so there it is one call.
-    for _ in range(1 if form in ("files", "first score") else 2):
-        begun = time.process_time()
-        means = function(run, qrels)
-        seconds.append(time.process_time() - begun)
+    run, qrels = inputs(form, workload)
+    chosen = TOOLS[form][tool]
+    clock = time.process_time
+    begun = clock()
+    prepared = chosen.prepare(qrels)
+    ready = clock()
+    means = chosen.score(run, prepared)
+    seconds = [ready - begun, clock() - ready]
+    if form not in WHOLE_PROCESS:
+        begun = clock()
+        chosen.score(run, prepared)
+        seconds.append(clock() - begun)
     print(json.dumps({"seconds": seconds, "means": means}))
 
 

@@ -53,7 +53,9 @@ def _tables(name: str) -> tuple[pa.Table, pa.Table]:
         documents[place] = ranked
         judged += [(query, document, grade) for document, grade in grades]
     steps = source.integers(1, 4000, documents.shape)
-    scores = (steps[:, ::-1].cumsum(axis=1)[:, ::-1] + source.integers(1000, 900_000, (spec.queries, 1))) / 1e5
+    scores = (
+        steps[:, ::-1].cumsum(axis=1)[:, ::-1] + source.integers(1000, 900_000, (spec.queries, 1))
+    ) / 1e5
     run = pa.table(
         {
             "query_id": pa.array(np.repeat(queries, DEPTH)).cast(pa.string()),
@@ -99,7 +101,8 @@ def _many_graded(source: np.random.Generator) -> tuple[np.ndarray, list[tuple[in
     places = source.permutation(places)[:wanted]
     near, far, outside = (0.25, 0.25, 0.3, 0.2), (0.45, 0.25, 0.2, 0.1), (0.7, 0.15, 0.1, 0.05)
     grades = [
-        (int(documents[place]), int(source.choice(4, p=near if place <= 50 else far))) for place in places.tolist()
+        (int(documents[place]), int(source.choice(4, p=near if place <= 50 else far)))
+        for place in places.tolist()
     ]
     unranked = documents[DEPTH : DEPTH + n - len(places)]
     grades += [(int(document), int(source.choice(4, p=outside))) for document in unranked]
