@@ -129,8 +129,8 @@ def run_notebook(
         try:
             failure = _execute(path, draft, values, timeout, progress)
         except KeyboardInterrupt:
-            _stop(path.stem, draft, _Failure("KeyboardInterrupt", "interrupted", _last_started(draft)))
-            raise
+            failure = _Failure("KeyboardInterrupt", "interrupted", _last_started(draft))
+            raise _stop(path.stem, draft, failure) from None
         if failure is not None:
             raise _stop(path.stem, draft, failure)
         executed = _read(draft)
@@ -220,15 +220,17 @@ def _last_started(draft: Path) -> int | None:
 
 def _stop(name: str, draft: Path, failure: _Failure) -> BaseException:
     """Keep the notebook as far as it came and make the exception to raise: class of the cell, text, place."""
-    known = failure.ename in _ERRORS
-    lines = [f"notebook {name}: {failure.text if known else f'{failure.ename}: {failure.text}'}"]
+    named = failure.ename in (*_ERRORS, "KeyboardInterrupt")
+    what = (failure.text or "interrupted") if named else f"{failure.ename}: {failure.text}"
+    lines = [f"notebook {name}: {what}"]
     if draft.exists():
         notebook = _read(draft)
         lines += _place(notebook, failure)
         lines.append(f"the notebook as far as it came: {_keep(name, notebook, failure, lines)}")
+    text = without_secrets("\n".join(lines))
     if failure.ename == "KeyboardInterrupt":
-        return KeyboardInterrupt()
-    return _ERRORS.get(failure.ename, InfrastructureError)(without_secrets("\n".join(lines)))
+        return KeyboardInterrupt(text)
+    return _ERRORS.get(failure.ename, InfrastructureError)(text)
 
 
 def _keep(name: str, notebook: NotebookNode, failure: _Failure, lines: list[str]) -> Path:

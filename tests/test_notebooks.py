@@ -186,20 +186,27 @@ def test_ctrl_c_keeps_the_notebook_ends_the_kernel_and_leaves_nothing_else(tmp_p
         from evalkit.notebooks import run_notebook
         try:
             run_notebook(Path({str(path)!r}), {{}}, Path({str(out)!r}), progress=False)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            print(error)
             raise SystemExit(130)
         """)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     environment = {**os.environ, "TMPDIR": str(scratch)}
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     wait_until(lambda: started.exists() and started.read_text(encoding="utf-8"))
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    told, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said == ""
+    assert told.startswith("notebook probe: interrupted\nit stopped in cell [2]:\n")
+    assert str(outputs / "failed" / "probe.failed.ipynb") in told
     assert not out.exists()
     assert list(scratch.iterdir()) == []
     kept = nbformat.read(outputs / "failed" / "probe.failed.ipynb", as_version=4)
