@@ -82,5 +82,6 @@ bench: .venv-bench/.ready ## measure the metric core against its peers, into ben
 	.venv-bench/bin/python -m benchmarks
 
 clean: ## remove what is generated, but no data and no finished run
-	rm -rf .venv .venv-bench benchmarks/workloads .pytest_cache .mypy_cache .ruff_cache .hypothesis outputs/collections outputs/vectors outputs/failed
+	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf outputs/collections outputs/vectors outputs/failed benchmarks/workloads
 	find . -name __pycache__ -prune -exec rm -rf {} +
