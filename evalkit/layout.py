@@ -85,9 +85,9 @@ def _code_style() -> str:
 def embedded(figure: Figure, alt: str) -> Markup:
     """Make an image element of a figure, with its alt text."""
     image = base64.b64encode(png(figure)).decode("ascii")
-    return Markup('<figure tabindex="0"><img src="data:image/png;base64,{}" width="{}" alt="{}"></figure>').format(
-        image, round(figure.get_figwidth() * 96), alt
-    )
+    return Markup(
+        '<figure tabindex="0"><img src="data:image/png;base64,{}" width="{}" alt="{}"></figure>'
+    ).format(image, round(figure.get_figwidth() * 96), alt)
 
 
 def contents_of(soup: BeautifulSoup) -> list[dict[str, str]]:
