@@ -154,7 +154,7 @@ def _same_scores(run: Run, subject: Labelled) -> Finding:
             subject.dataset, subject.chunks, subject.labels, run.rankings, run.deep, run.record.search.ks
         ).scores
     except InputError as error:
-        return Finding(claim, "differs", str(error).splitlines()[0])
+        return Finding(claim, "differs", _first_line(error))
     keys = [*places[:1], "k"]
     both = run.scores.merge(again, on=keys, how="outer", suffixes=("", "_again"), indicator=True)
     names = [name for name in run.scores.select_dtypes("float64").columns if f"{name}_again" in both]
@@ -197,7 +197,11 @@ def _collection(
         f"{state.fingerprint.digest} {state.fingerprint.profile} indexed, {identity.digest} {identity.profile} now",
     )
     chosen = list(subject.chunks) if sample is None else spread(subject.chunks, sample)
-    vectors = _embedded(embedder, [document_prompt(identity.profile, chunk) for chunk in chosen])
+    try:
+        vectors = _embedded(embedder, [document_prompt(identity.profile, chunk) for chunk in chosen])
+    except InputError as error:  # such as a changed text, of which there is no recorded vector
+        yield Finding("stored vectors are those of the model", "cannot be shown", _first_line(error))
+        vectors, chosen = np.empty((0, 0), np.float32), []
     expected = {point_id(chunk.key): vector for chunk, vector in zip(chosen, vectors, strict=True)}
     tolerance = REEMBEDDED_TOLERANCE if embedder.live else VECTOR_TOLERANCE
     result = verify_collection(store, collection, subject.chunks, expected, tolerance)
@@ -226,9 +230,12 @@ def _same_ranking_scores(run: Run, store: Store, subject: Labelled, embedder: Em
         point.id: point.vector for point in store.retrieve(collection, sorted({key for _, key, _ in rows}))
     }
     profile = embedder.identity.profile
-    asked = _embedded(
-        embedder, [query_prompt(profile, case_id, questions[case_id]) for case_id, _, _ in rows]
-    )
+    try:
+        asked = _embedded(
+            embedder, [query_prompt(profile, case_id, questions[case_id]) for case_id, _, _ in rows]
+        )
+    except InputError as error:
+        return Finding(claim, "cannot be shown", _first_line(error))
     off = [
         case_id
         for (case_id, key, score), vector in zip(rows, asked, strict=True)
@@ -238,6 +245,10 @@ def _same_ranking_scores(run: Run, store: Store, subject: Labelled, embedder: Em
         f"; not {', '.join(off[:5])}" if off else ""
     )
     return _finding(claim, not off, detail)
+
+
+def _first_line(error: InputError) -> str:
+    return str(error).splitlines()[0].removesuffix(":")
 
 
 def _embedded(embedder: Embedder, prompts: Sequence[Prompt]) -> Vectors:

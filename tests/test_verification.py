@@ -1,0 +1,297 @@
+"""Provenance: what can be shown stays shown, and every kind of tampering is seen and named."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from evalkit import paths
+from evalkit.cli import app
+from evalkit.errors import InputError
+from evalkit.evaluation import evaluate
+from evalkit.indexing import index
+from evalkit.points import Point
+from evalkit.rescoring import score_rankings_file
+from evalkit.runs import load_run, write_run
+from evalkit.settings import EmbeddingSettings, EvaluateSettings, IndexSettings
+from evalkit.stores import open_store
+from evalkit.verification import as_table, verify_run, verify_stored
+from tests.conftest import copied, environment
+from tests.fakes.ollama import FakeOllama
+
+STORED = "points, payloads and vectors are what the data set and model give"
+COSINES = "recorded scores are the cosines of question and passage"
+CLAIMS = 12
+FOLLOW = "scores follow from the rankings and labels"
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    """A data set, its collection and a run of it; tests work on copies that stand where it was made."""
+    home = tmp_path_factory.mktemp("home")
+    folder = shutil.copytree(paths.root() / "data" / "worker-runbooks", home / "work" / "worker-runbooks")
+    with environment(EVALKIT_OUTPUTS=str(home / "work" / "outputs")):
+        index(IndexSettings.checked(dataset=str(folder)))
+        write_run(evaluate(EvaluateSettings.checked(dataset=str(folder), ks=(1, 3))))
+    return (home / "work").rename(home / "pristine")
+
+
+@pytest.fixture
+def work(pristine, monkeypatch):
+    folder = pristine.with_name("work")
+    copied(pristine, folder)
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(folder / "outputs"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def folder(work):
+    """The data set, to be changed."""
+    return work / "worker-runbooks"
+
+
+@pytest.fixture
+def run(work):
+    """A run of it, on a collection of one's own."""
+    return load_run("latest")
+
+
+def verdicts(run, **more):
+    return {finding.claim: finding.verdict for finding in verify_run(run, **more)}
+
+
+def differing(run, **more):
+    return [claim for claim, verdict in verdicts(run, **more).items() if verdict == "differs"]
+
+
+def details(run):
+    return " ".join(finding.detail for finding in verify_run(run) if finding.verdict == "differs")
+
+
+@pytest.mark.parametrize("sample", [1, 64, None])
+def test_what_is_as_it_was_is_shown(run, sample):
+    found = verdicts(run, sample=sample)
+    assert set(found.values()) == {"shown", "cannot be shown"}
+    assert [claim for claim, verdict in found.items() if verdict == "cannot be shown"] == [
+        "the model gives these vectors",
+        "vectors would come out the same on another machine",
+    ]
+    assert len(found) == CLAIMS
+
+
+def test_how_much_was_compared_is_said(run):
+    for sample, number in ((1, 1), (3, 3), (None, 11)):
+        text = {finding.claim: finding.detail for finding in verify_run(run, sample)}[STORED]
+        assert text == f"compared 11 points, 11 payloads, {number} vectors (as recorded)"
+
+
+def test_findings_as_a_table(run):
+    table = as_table(verify_run(run))
+    assert list(table.columns) == ["claim", "verdict", "detail"]
+    assert len(table) == CLAIMS
+    assert as_table([]).empty
+
+
+def text_of(point):
+    return replace(point, payload=point.payload | {"text": "something else"})
+
+
+def turned(point):
+    return replace(point, vector=np.roll(point.vector, 1))
+
+
+def stranger(point):
+    return Point("00000000-0000-0000-0000-000000000001", point.vector, {"document_id": "stranger"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (text_of, "payloads differ: "),
+        (turned, "vectors differ from the embedder's: "),
+        (stranger, "points belong to no passage of the data set: stranger"),
+        (None, "passages are missing: "),
+    ],
+    ids=["text", "vector", "added", "deleted"],
+)
+def test_a_tampered_collection_is_seen(run, change, said):
+    with open_store() as store:
+        point = next(store.scroll(run.record.store.collection, vectors=True))
+        if change is None:
+            store.delete(run.record.store.collection, [point.id])
+        else:
+            store.upsert(run.record.store.collection, [change(point)])
+    assert STORED in differing(run)
+    assert f"1 {said}" in details(run)
+
+
+def test_swapped_vectors_show_in_the_recorded_scores_too(run):
+    with open_store() as store:
+        points = list(store.scroll(run.record.store.collection, vectors=True))
+        vectors = [point.vector for point in points]
+        swapped = [replace(one, vector=vector) for one, vector in zip(points, vectors[::-1], strict=True)]
+        store.upsert(run.record.store.collection, swapped)
+    assert {STORED, COSINES} <= set(differing(run))
+
+
+def test_a_collection_that_says_building_or_is_of_another_corpus(run):
+    with open_store() as store:
+        state = store.read_state(run.record.store.collection)
+        assert state is not None
+        other = replace(state.fingerprint, corpus="0" * 64, profile="text-only")
+        store.write_state(run.record.store.collection, replace(state, state="building", fingerprint=other))
+    assert differing(run) == [
+        "indexing finished",
+        "collection was made from this corpus",
+        "collection was embedded by this model and profile",
+    ]
+
+
+def test_a_collection_that_is_gone_cannot_be_shown(run):
+    with open_store() as store:
+        store.drop(run.record.store.collection)
+    found = verdicts(run)
+    assert found[f"collection {run.record.store.collection}"] == "cannot be shown"
+    assert found[COSINES] == "cannot be shown"
+    assert "differs" not in found.values()
+
+
+def cases_of(folder):
+    return yaml.safe_load((folder / "cases.yaml").read_text(encoding="utf-8"))
+
+
+def write_cases(folder, cases):
+    (folder / "cases.yaml").write_text(yaml.safe_dump(cases), encoding="utf-8")
+
+
+def test_changed_labels_are_seen_and_what_follows_from_them(run, folder):
+    cases = cases_of(folder)
+    changed = next(case for case in cases["answerable"] if len(case.get("evidence", [])) > 1)
+    del changed["evidence"][1:]
+    changed["relevant"] = None
+    cases["answerable"] = [{k: v for k, v in case.items() if v is not None} for case in cases["answerable"]]
+    write_cases(folder, cases)
+    assert differing(run) == ["labels of data set worker-runbooks", FOLLOW]
+
+
+def test_a_changed_question_is_seen(run, folder):
+    cases = cases_of(folder)
+    cases["unsupported"][0]["id"] = "renamed"
+    write_cases(folder, cases)
+    assert differing(run) == ["cases of data set worker-runbooks", FOLLOW]
+    assert "questions that the data set has no more" in details(run)
+
+
+def test_a_changed_document_is_seen(run, folder):
+    document = sorted((folder / "documents").glob("*.md"))[0]
+    text = document.read_text(encoding="utf-8")
+    document.write_text(text.replace("title: ", "title: Another ", 1), encoding="utf-8")
+    found = verdicts(run)
+    assert [claim for claim, verdict in found.items() if verdict == "differs"] == [
+        "corpus of data set worker-runbooks",
+        "collection was made from this corpus",
+        STORED,
+    ]
+    assert found["stored vectors are those of the model"] == "cannot be shown"
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "claim"),
+    [("scores", "recall", FOLLOW), ("rankings", "score", COSINES)],
+)
+def test_a_figure_changed_in_the_run_is_seen(run, table, column, claim):
+    changed = getattr(run, table)
+    changed.loc[changed["k"] == 3, column] *= 0.9
+    changed.to_parquet(run.folder / f"{table}.parquet")
+    assert differing(load_run(run.folder)) == [claim]
+
+
+def test_a_ranking_changed_in_the_run_is_seen(run):
+    changed = run.rankings
+    changed = changed[~((changed["k"] == 3) & (changed["rank"] == 1))]
+    changed.to_parquet(run.folder / "rankings.parquet")
+    assert FOLLOW in differing(load_run(run.folder))
+
+
+def test_rankings_of_another_retriever_show_what_they_can(run, folder, tmp_path):
+    columns = ["case_id", "rank", "document_id", "chunk_id", "score"]
+    file = tmp_path / "theirs.parquet"
+    run.rankings.loc[run.rankings["k"] == 3, columns].to_parquet(file)
+    theirs = write_run(score_rankings_file(file, str(folder), (1, 3)))
+    found = verdicts(theirs)
+    assert found[FOLLOW] == "shown"
+    assert found["collection and vectors"] == "cannot be shown"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with FakeOllama() as running:
+        monkeypatch.setenv("OLLAMA_HOST", running.url)
+        yield running
+
+
+@pytest.fixture
+def live_run(server, folder):
+    chosen = {"dataset": str(folder), "embedder": "ollama"}
+    index(IndexSettings.checked(**chosen))
+    return write_run(evaluate(EvaluateSettings.checked(ks=(1, 3), **chosen)))
+
+
+@pytest.mark.server
+def test_a_live_model_embeds_the_sample_anew_past_the_cache(live_run, server):
+    before = len(server.embedded)
+    found = verdicts(live_run)
+    assert "differs" not in found.values()
+    assert "the model gives these vectors" not in found
+    canary, passages, questions = 1, 11, 9
+    assert len(server.embedded) - before == canary + passages + questions
+
+
+@pytest.mark.server
+def test_another_digest_is_seen(live_run, server):
+    server.digests = dict.fromkeys(server.digests, "e" * 64)
+    assert differing(live_run) == [
+        "model digest of the run",
+        "collection was embedded by this model and profile",
+    ]
+    assert "sha256:eeee" in details(live_run)
+
+
+@pytest.mark.server
+def test_a_model_that_gives_other_vectors_under_the_same_digest_is_seen(live_run, server):
+    server._recorded = None  # vectors from hashes
+    assert differing(live_run) == [STORED, COSINES]
+
+
+def test_a_collection_is_compared_with_the_data_set_that_it_should_hold(run, folder):
+    settings = EmbeddingSettings.checked()
+    found = verify_stored(run.record.store.collection, str(folder), settings)
+    assert {finding.verdict for finding in found} == {"shown", "cannot be shown"}
+    other = verify_stored(run.record.store.collection, "platform-runbooks", settings)
+    assert {finding.claim for finding in other if finding.verdict == "differs"} == {
+        "collection was made from this corpus",
+        STORED,
+    }
+    with pytest.raises(InputError, match=run.record.store.collection):
+        verify_stored("no-such", str(folder), settings)
+
+
+def test_the_command_ends_with_2_when_a_claim_does_not_hold(run, folder):
+    def verify(*arguments):
+        result = CliRunner().invoke(app, ["verify", *arguments])
+        return result.exit_code, result.stdout, result.stderr
+
+    code, out, _ = verify("latest", "--all")
+    assert (code, out.count("\n")) == (0, CLAIMS)
+    assert "compared 11 points, 11 payloads, 11 vectors" in out
+    assert verify(run.record.store.collection, "--dataset", str(folder))[0] == 0
+    scores = run.scores.assign(recall=0.0)
+    scores.to_parquet(run.folder / "scores.parquet")
+    code, out, err = verify("latest")
+    assert code == 2
+    assert f"differs  {FOLLOW}: 0 of {len(scores)} rows are equal" in out
+    assert f"1 of {CLAIMS} claims about latest do not hold" in err
