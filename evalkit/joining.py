@@ -50,6 +50,14 @@ class JoinReport:
     repeated: int
     hints: tuple[str, ...] = ()
 
+    def summary(self) -> str:
+        """Say in one sentence how much joined."""
+        ranked = self.queries - len(self.missing)
+        return (
+            f"{ranked} of {self.queries} scored queries have a ranking; "
+            f"{self.retrieved} of {self.judgments} judged documents stand in the ranking of their query"
+        )
+
     def notices(self) -> tuple[str, ...]:
         """Say in words what a reader has to know beside the scores; empty when all joined."""
         counts = (

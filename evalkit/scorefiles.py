@@ -78,7 +78,7 @@ def score_files(
     Returns
     -------
     str
-        Tables with n beside every mean, and below them all that did not join.
+        Tables with n beside every mean, and below them how much joined and all that did not.
 
     Raises
     ------
@@ -174,8 +174,8 @@ def _as_text(scores: Scores, tables: Mapping[str, Columns]) -> str:
             for bounds in open_ks
         ]
         parts.append("\n".join(["worst and best case of equal scores", *lines]))
-    if notices := scores.report.notices():
-        parts.append("\n".join(f"note: {notice}" for notice in notices))
+    notes = [f"note: {notice}" for notice in scores.report.notices()]
+    parts.append("\n".join([f"joined: {scores.report.summary()}", *notes]))
     return "\n\n".join(parts)
 
 

@@ -357,6 +357,7 @@ def test_the_table_has_n_beside_means_and_names_what_did_not_join(files, tmp_pat
         "K=2: equal scores cross K in 0 queries; precision 0.3333 to 0.3333, recall 0.6667 to 0.6667, "
         "reciprocal_rank 0.5000 to 0.6667, ndcg 0.5436 to 0.6667\n"
         "\n"
+        "joined: 2 of 3 scored queries have a ranking; 2 of 3 judged documents stand in the ranking of their query\n"
         "note: 1 judged queries have no ranking and score 0: 'c'\n"
         "note: 1 queries have no relevant document among their judgments and are set aside: 'z'\n"
         "note: 1 rankings belong to queries without judgments and are not scored: 'x'"
