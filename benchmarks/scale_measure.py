@@ -68,7 +68,9 @@ def floor_evaluate(folder: Path, outputs: Path, limits: tuple[int, ...]) -> dict
 
     shard = edge.EdgeShard.load(str(outputs / "shard"))
     filter = edge.Filter(
-        must=[edge.FieldCondition(key=name, match=edge.MatchAny(any=[value])) for name, value in ALLOWED.items()]
+        must=[
+            edge.FieldCondition(key=name, match=edge.MatchAny(any=[value])) for name, value in ALLOWED.items()
+        ]
     )
     vectors = np.fromfile(folder / "question.f32", np.float32).reshape(-1, 768)
     hits = 0
@@ -115,7 +117,12 @@ def our_evaluate(folder: Path, outputs: Path) -> dict[str, Any]:
     begun.append(("", time.process_time()))
     spent = {stage: later[1] - start for (stage, start), later in zip(begun, begun[1:], strict=False)}
     means = evaluation.means(done.scores).round(6).to_dict("list")
-    return {"cpu": spent, "timings": done.record.timings, "means": means, "checks": done.record.checks.exact_search}
+    return {
+        "cpu": spent,
+        "timings": done.record.timings,
+        "means": means,
+        "checks": done.record.checks.exact_search,
+    }
 
 
 def _timed(function: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ never changes once labels or collections name it: another rule is another name.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from evalkit.datafiles import refuse
@@ -30,13 +30,23 @@ class ChunkKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One passage of a document, with what a filter and a prompt need of the document."""
+    """One passage of a document, with what a filter and a prompt need of the document.
+
+    Attributes
+    ----------
+    words
+        Number of white-space separated tokens of the text.
+    """
 
     key: ChunkKey
     title: str
     document_type: str
     publication_state: str
     text: str
+    words: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", len(self.text.split()))
 
     @property
     def document_id(self) -> str:
@@ -52,11 +62,6 @@ class Chunk:
     def chunk_id(self) -> str:
         """Name of the passage within its document and version."""
         return self.key.chunk_id
-
-    @property
-    def words(self) -> int:
-        """Number of white-space separated tokens."""
-        return len(self.text.split())
 
 
 def chunk_documents(documents: Iterable[Document], version: str) -> Iterator[Chunk]:

@@ -25,6 +25,8 @@ REEMBEDDED_TOLERANCE = 2e-2
 """The same for a vector embedded anew, whose last bits depend on its batch (a cosine of 0.9998)."""
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "evalkit:chunk-key")
+_KEY_JSON = json.JSONEncoder(ensure_ascii=False)
+_PAYLOAD_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 _LONGEST_NAME = 200
 _NAMED = 10
 
@@ -43,7 +45,12 @@ def default_name(dataset: str, embedder: str, model: str, chunking: str) -> str:
 
 def point_id(key: ChunkKey) -> str:
     """Derive a point's id from the chunk key (uuid5), so that writing a passage twice gives one point."""
-    return str(uuid.uuid5(_NAMESPACE, json.dumps(key, ensure_ascii=False)))
+    return str(uuid.uuid5(_NAMESPACE, _KEY_JSON.encode(key)))
+
+
+def by_point_id(chunks: Iterable[Chunk]) -> dict[str, Chunk]:
+    """Give chunks by the ids of their points, in the order of the chunk keys: all that a collection is to hold."""
+    return {point_id(chunk.key): chunk for chunk in sorted(chunks, key=_key)}
 
 
 def payload_of(chunk: Chunk) -> dict[str, Any]:
@@ -63,8 +70,8 @@ def payload_of(chunk: Chunk) -> dict[str, Any]:
 def corpus_hash(chunks: Iterable[Chunk]) -> str:
     """Hash identities and payloads of chunks, whatever their order."""
     digest = hashlib.sha256()
-    for chunk in sorted(chunks, key=lambda chunk: chunk.key):
-        digest.update(json.dumps(payload_of(chunk), sort_keys=True, ensure_ascii=False).encode() + b"\n")
+    for chunk in sorted(chunks, key=_key):
+        digest.update(_PAYLOAD_JSON.encode(payload_of(chunk)).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -89,7 +96,7 @@ def foreign(collection: str, reasons: Iterable[str]) -> InputError:
 def spread(chunks: Sequence[Chunk], size: int) -> list[Chunk]:
     """Choose chunks evenly over their order by key, first and last among them; all when there are at most `size`."""
     places = np.unique(np.linspace(0, len(chunks) - 1, min(size, len(chunks))).round().astype(int))
-    ordered = sorted(chunks, key=lambda chunk: chunk.key)
+    ordered = sorted(chunks, key=_key)
     return [ordered[place] for place in places]
 
 
@@ -112,7 +119,7 @@ class Verification:
 def verify_collection(
     store: Store,
     collection: str,
-    chunks: Sequence[Chunk],
+    wanted: Mapping[str, Chunk],
     vectors: Mapping[str, Vectors],
     tolerance: float = VECTOR_TOLERANCE,
 ) -> Verification:
@@ -120,8 +127,8 @@ def verify_collection(
 
     Parameters
     ----------
-    chunks
-        Every passage that should be there, and no other.
+    wanted
+        Every passage that should be there, and no other, by the id of its point (`by_point_id`).
     vectors
         Point id -> expected vector of shape (dimension,), for any of these passages.
     tolerance
@@ -137,7 +144,6 @@ def verify_collection(
     InfrastructureError
         The engine failed.
     """
-    wanted = {point_id(chunk.key): chunk for chunk in chunks}
     count = store.count(collection)
     problems = [f"the collection holds {count} points, wanted {len(wanted)}"] if count != len(wanted) else []
     seen: set[str] = set()
@@ -148,8 +154,9 @@ def verify_collection(
             extra.append(f"{point.payload.get('document_id', '?')} {point.payload.get('chunk_id', point.id)}")
             continue
         seen.add(point.id)
-        if point.payload != payload_of(chunk):
-            changed.append(f"{_name(chunk)} ({_differing_fields(point.payload, payload_of(chunk))})")
+        payload = payload_of(chunk)
+        if point.payload != payload:
+            changed.append(f"{_name(chunk)} ({_differing_fields(point.payload, payload)})")
     missing = [_name(chunk) for id_, chunk in wanted.items() if id_ not in seen]
     present = {id_: vector for id_, vector in vectors.items() if id_ in seen}
     distances = _distances(store, collection, present)
@@ -193,6 +200,10 @@ def _listed(what: str, names: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return [f"{len(names)} {what}: {', '.join(names[:_NAMED])}{more}"]
+
+
+def _key(chunk: Chunk) -> ChunkKey:
+    return chunk.key
 
 
 def _name(chunk: Chunk) -> str:

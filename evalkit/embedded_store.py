@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,6 +24,7 @@ from evalkit.transport import Deadline
 LOCK_WAIT = 10.0
 """Seconds to wait for another process that holds a collection."""
 
+_NO_VECTOR: Vectors = np.empty(0, np.float32)
 _STATE = "state.json"
 _SHARD = "shard"
 _DIMENSION = "dimension"
@@ -214,7 +215,7 @@ class EmbeddedStore:
             return
         engine = self._engine(collection)
         vectors = point_vectors(points, self.dimension(collection))
-        payloads = sum(len(str(point.payload)) for point in points)
+        payloads = sum(len(str(value)) for point in points for value in point.payload.values())
         batch = [
             edge.Point(point.id, vector, point.payload)
             for point, vector in zip(points, vectors.tolist(), strict=True)
@@ -341,6 +342,6 @@ def _filter(filter: Filter) -> edge.Filter | None:
 
 
 def _point(record: edge.Record) -> Point:
-    vector = np.asarray([] if record.vector is None else record.vector, dtype=np.float32)
-    payload: Mapping[str, Any] = record.payload or {}
-    return Point(str(record.id), vector, dict(payload))
+    stored, payload = record.vector, record.payload
+    vector = _NO_VECTOR if stored is None else np.asarray(stored, dtype=np.float32)
+    return Point(str(record.id), vector, payload or {})

@@ -166,10 +166,9 @@ def embed_cached(
     InfrastructureError
         The model, the cache or the deadline failed, or a vector cannot be used.
     """
-    distinct = {prompt.sha256: prompt for prompt in prompts}
     if not embedder.live:
-        kept = dict(zip(distinct, embedder.embed(list(distinct.values())), strict=True))
-        return _in_order(embedder, prompts, kept), 0
+        return embedder.embed(prompts), 0
+    distinct = {prompt.sha256: prompt for prompt in prompts}
     identity = embedder.identity
     kept, versions = cache.get(identity, list(distinct))
     _check_kept(identity, cache, {distinct[key].name: vector for key, vector in kept.items()})

@@ -243,6 +243,14 @@ def check_vectors(
         )
 
 
+def are_unit(vectors: NDArray[np.floating]) -> bool:
+    """Tell quickly whether all rows are finite and of unit length, as `check_vectors` wants them."""
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    # A value that is not finite makes the sum so, and NaN is never near; a length within a tolerance has its
+    # square within twice that: the bound here is a little stricter, and what fails it is looked at closely.
+    return bool((np.abs(squares - 1.0) < NORM_TOLERANCE).all())
+
+
 def _fault(vector: NDArray[np.floating], length: float) -> str:
     odd = np.flatnonzero(~np.isfinite(vector))
     if len(odd):

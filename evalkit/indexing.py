@@ -10,6 +10,7 @@ from evalkit.contents import (
     REEMBEDDED_TOLERANCE,
     VECTOR_TOLERANCE,
     Verification,
+    by_point_id,
     corpus_hash,
     default_name,
     differences,
@@ -126,18 +127,19 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
     start = time.perf_counter()
     subject = load_labelled(settings.dataset, settings.chunking)
     dataset, version = subject.dataset, subject.chunking
-    chunks = sorted(subject.chunks, key=lambda chunk: chunk.key)
+    wanted = by_point_id(subject.chunks)
+    chunks = tuple(wanted.values())
     with open_embedder(settings) as embedder, VectorCache() as cache, open_store() as store:
         name = collection_name(settings, dataset, embedder.identity)
         state = expected_state(dataset, version, chunks, embedder)
-        job = Writing(store, name, chunks, embedder, cache, settings, state, progress)
+        job = Writing(store, name, wanted, embedder, cache, settings, state, progress)
         job.timings["prepare"] = round(time.perf_counter() - start, 3)
         outcome, ignored = write(job)
         with job.stage("verify"):
             expected, tolerance = _sample(
                 chunks, embedder, cache, settings.verify_sample, outcome != "unchanged"
             )
-            verification = verify_collection(store, name, chunks, expected, tolerance)
+            verification = verify_collection(store, name, wanted, expected, tolerance)
         if outcome == "unchanged":
             _refuse_changed(name, store, verification)
         else:
@@ -225,7 +227,7 @@ def open_for_evaluation(
             f"index the data set {dataset.name} again, which goes on where it stopped"
         )
     expected, tolerance = _sample(chunks, embedder, cache, settings.verify_sample, embed=True)
-    verification = verify_collection(store, name, chunks, expected, tolerance)
+    verification = verify_collection(store, name, by_point_id(chunks), expected, tolerance)
     _refuse_changed(name, store, verification)
     before, now = state.details.get("server_version"), embedder.identity.server_version
     notice = (

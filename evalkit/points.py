@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from evalkit.embedding import Vectors, check_vectors
+from evalkit.embedding import Vectors, are_unit, check_vectors
 from evalkit.errors import InputError
 from evalkit.settings import ServerSettings
 
@@ -209,23 +209,21 @@ def point_vectors(points: Sequence[Point], dimension: int) -> Vectors:
     InputError
         A vector that must not be stored.
     """
-    names = [
-        f"{point.payload.get('document_id', '?')} {point.payload.get('chunk_id', point.id)}"
-        for point in points
-    ]
-    wrong = [
-        f"{name}: {point.vector.shape}"
-        for name, point in zip(names, points, strict=True)
-        if point.vector.shape != (dimension,)
-    ]
+    wanted = (dimension,)
+    wrong = [f"{_name(point)}: {point.vector.shape}" for point in points if point.vector.shape != wanted]
     if wrong:
         raise InputError(
             f"points to store: {len(wrong)} of {len(points)} vectors have another size than ({dimension},): "
             f"{'; '.join(wrong[:5])}; they come from another embedding model than the collection's"
         )
-    vectors = np.stack([point.vector for point in points]).astype(np.float32)
-    check_vectors(vectors, dimension, names, "points to store", InputError)
+    vectors = np.array([point.vector for point in points], np.float32)
+    if not are_unit(vectors):
+        check_vectors(vectors, dimension, list(map(_name, points)), "points to store", InputError)
     return vectors
+
+
+def _name(point: Point) -> str:
+    return f"{point.payload.get('document_id', '?')} {point.payload.get('chunk_id', point.id)}"
 
 
 def as_float32(score: float) -> float:

@@ -131,7 +131,7 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
         Every fault at once: of the files, of the chunking, of the labels, and labels on text that is not the
         reviewed one, with old and new text and proposals.
     """
-    labelled, review = _inspect(dataset, chunking)
+    labelled, review = _inspect(dataset, chunking, list_unreviewed=False)
     faults = [*review.faults, *map(_fault, review.changes)]
     if labelled is None or faults:
         refuse(f"data set {str(dataset)!r}", faults)
@@ -158,11 +158,13 @@ def check_dataset(dataset: str | Path, chunking: str | None = None) -> LabelRevi
     InputError
         No such folder.
     """
-    return _inspect(dataset, chunking)[1]
+    return _inspect(dataset, chunking, list_unreviewed=True)[1]
 
 
-def _inspect(dataset: str | Path, chunking: str | None) -> tuple[Labelled | None, LabelReview]:
-    """Read, cut, resolve and compare as far as it goes."""
+def _inspect(
+    dataset: str | Path, chunking: str | None, list_unreviewed: bool
+) -> tuple[Labelled | None, LabelReview]:
+    """Read, cut, resolve and compare as far as it goes; without a lock the list of all labels can be left out."""
     loaded, faults = read_dataset(dataset)
     version = chunking or (loaded.chunking if loaded else "")
     if loaded and version not in VERSIONS:
@@ -174,7 +176,7 @@ def _inspect(dataset: str | Path, chunking: str | None) -> tuple[Labelled | None
         return None, LabelReview(locked, (), (), (), tuple(faults), ())
     passages = Passages(loaded, chunks)
     labels, label_faults = guard(loaded, passages)
-    review = _review(loaded, passages, [*faults, *label_faults])
+    review = _review(loaded, passages, [*faults, *label_faults], list_unreviewed)
     notices = (*labels.notices, *review.notices)
     return Labelled(loaded, version, chunks, replace(labels, notices=notices)), review
 
@@ -284,11 +286,13 @@ def _texts(change: Change, indent: str) -> str:
     return "\n".join(indent + line for line in lines)
 
 
-def _review(dataset: Dataset, passages: Passages, label_faults: Sequence[str]) -> LabelReview:
+def _review(
+    dataset: Dataset, passages: Passages, label_faults: Sequence[str], list_unreviewed: bool = True
+) -> LabelReview:
     faults = list(label_faults)
     lock = read_lock(dataset.folder, faults)
     reviewed = lock or {}
-    now = standings(dataset, passages)
+    now = {} if lock is None and not list_unreviewed else standings(dataset, passages)
     proposals = _Proposals(passages)
     changes = [
         proposals.add(Change(key, standing.cases, reviewed[key], standing.text))

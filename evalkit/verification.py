@@ -10,6 +10,7 @@ import pandas as pd
 from evalkit.contents import (
     REEMBEDDED_TOLERANCE,
     VECTOR_TOLERANCE,
+    by_point_id,
     corpus_hash,
     point_id,
     spread,
@@ -204,7 +205,7 @@ def _collection(
         vectors, chosen = np.empty((0, 0), np.float32), []
     expected = {point_id(chunk.key): vector for chunk, vector in zip(chosen, vectors, strict=True)}
     tolerance = REEMBEDDED_TOLERANCE if embedder.live else VECTOR_TOLERANCE
-    result = verify_collection(store, collection, subject.chunks, expected, tolerance)
+    result = verify_collection(store, collection, by_point_id(subject.chunks), expected, tolerance)
     counts = ", ".join(f"{number} {name}" for name, number in result.checked.items())
     how = "embedded again" if embedder.live else "as recorded"
     detail = f"compared {counts} ({how})" if not result.problems else "; ".join(result.problems[:5])

@@ -33,6 +33,9 @@ class Match:
 
 def fold(text: str) -> str:
     """Fold runs of white space to single spaces and strip both ends."""
+    # All white space but the plain space is not printable, so this finds quickly that there is nothing to fold.
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
     return " ".join(text.split())
 
 

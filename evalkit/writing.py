@@ -1,14 +1,15 @@
 """Writing a collection: created anew, or completed when it was interrupted."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from evalkit.chunking import Chunk
-from evalkit.contents import INDEXED_FIELDS, differences, foreign, payload_of, point_id
+from evalkit.contents import INDEXED_FIELDS, differences, foreign, payload_of
 from evalkit.embedders import embed_cached
 from evalkit.embedding import Embedder, document_prompt
 from evalkit.errors import InputError
@@ -44,8 +45,8 @@ class Writing:
 
     Attributes
     ----------
-    chunks
-        In the order of their keys.
+    wanted
+        Every passage by the id of its point, in the order of the chunk keys (`contents.by_point_id`).
     state
         What the collection says about itself meanwhile (``building``).
     counts
@@ -56,7 +57,7 @@ class Writing:
 
     store: Store
     collection: str
-    chunks: Sequence[Chunk]
+    wanted: Mapping[str, Chunk]
     embedder: Embedder
     cache: VectorCache
     settings: IndexSettings
@@ -93,16 +94,16 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
     ignored = _create(job)
     if ignored is not None:
         outcome: Outcome = "created"
-        chunks: Sequence[Chunk] = job.chunks
+        missing = list(job.wanted)
     elif _is_complete(job):
         return "unchanged", ()
     else:
         outcome, ignored = "resumed", ()
         job.store.write_state(job.collection, job.state)
-        chunks = _missing(job)
+        missing = _missing(job)
     with job.stage("write"):
         job.store.index_fields(job.collection, INDEXED_FIELDS)
-        _send(job, chunks)
+        _send(job, missing)
     with job.stage("finish"):
         job.store.finish(job.collection)
     return outcome, ignored
@@ -114,7 +115,7 @@ def _create(job: Writing) -> tuple[str, ...] | None:
     if exists and not job.settings.recreate:
         return None
     # The first batch shows that the embedder works before anything is dropped, and how long its vectors are.
-    dimension = _points(job, job.chunks[: job.settings.embed_batch])[0].vector.size
+    dimension = _points(job, list(islice(job.wanted, job.settings.embed_batch)))[0].vector.size
     if exists:
         job.store.drop(job.collection)
     try:
@@ -149,12 +150,11 @@ def _own_state(job: Writing) -> CollectionState:
     return state
 
 
-def _missing(job: Writing) -> list[Chunk]:
-    """Delete points that no chunk stands for, and give the chunks that are not stored as they are."""
-    wanted = {point_id(chunk.key): chunk for chunk in job.chunks}
+def _missing(job: Writing) -> list[str]:
+    """Delete points that no chunk stands for, and give the ids of those that are not stored as they should be."""
     stale, stored = [], set()
     for point in job.store.scroll(job.collection, vectors=False):
-        chunk = wanted.get(point.id)
+        chunk = job.wanted.get(point.id)
         if chunk is None:
             stale.append(point.id)
         elif point.payload == payload_of(chunk):
@@ -162,20 +162,20 @@ def _missing(job: Writing) -> list[Chunk]:
     for start in range(0, len(stale), job.settings.upsert_batch):
         job.store.delete(job.collection, stale[start : start + job.settings.upsert_batch])
     job.counts["deleted"] = len(stale)
-    return [chunk for id_, chunk in wanted.items() if id_ not in stored]
+    return [id_ for id_ in job.wanted if id_ not in stored]
 
 
-def _points(job: Writing, chunks: Sequence[Chunk]) -> list[Point]:
+def _points(job: Writing, ids: Sequence[str]) -> list[Point]:
+    chunks = [job.wanted[id_] for id_ in ids]
     prompts = [document_prompt(job.embedder.identity.profile, chunk) for chunk in chunks]
     vectors, embedded = embed_cached(job.embedder, job.cache, prompts)
     job.counts["embedded"] += embedded
     return [
-        Point(point_id(chunk.key), vector, payload_of(chunk))
-        for chunk, vector in zip(chunks, vectors, strict=True)
+        Point(id_, vector, payload_of(chunk)) for id_, chunk, vector in zip(ids, chunks, vectors, strict=True)
     ]
 
 
-def _send(job: Writing, chunks: Sequence[Chunk]) -> None:
+def _send(job: Writing, ids: Sequence[str]) -> None:
     """Embed and write batch by batch; the next batch is embedded while `parallel` others are on their way."""
     start = time.perf_counter()
     workers = job.settings.parallel if job.store.kind == "server" else 1
@@ -183,7 +183,7 @@ def _send(job: Writing, chunks: Sequence[Chunk]) -> None:
 
     def settle(finished: set[Future[int]]) -> None:
         job.counts["sent"] += sum(future.result() for future in finished)
-        job.progress(Progress(job.counts["sent"], len(chunks), time.perf_counter() - start))
+        job.progress(Progress(job.counts["sent"], len(ids), time.perf_counter() - start))
 
     def upsert(points: list[Point]) -> int:
         job.store.upsert(job.collection, points)
@@ -191,8 +191,8 @@ def _send(job: Writing, chunks: Sequence[Chunk]) -> None:
 
     with ThreadPoolExecutor(workers) as pool:
         pending: set[Future[int]] = set()
-        for first in range(0, len(chunks), size):
-            batch = _points(job, chunks[first : first + size])
+        for first in range(0, len(ids), size):
+            batch = _points(job, ids[first : first + size])
             if len(pending) >= workers:
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                 settle(finished)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evalkit.chunking import Chunk, ChunkKey
 from evalkit.contents import (
+    by_point_id,
     corpus_hash,
     default_name,
     differences,
@@ -132,7 +133,7 @@ def stored(one, **payload):
 
 
 def verify(store):
-    return verify_collection(store, "made", CHUNKS, VECTORS)
+    return verify_collection(store, "made", by_point_id(CHUNKS), VECTORS)
 
 
 def test_a_collection_that_holds_what_it_should_has_no_problems(store):
@@ -200,13 +201,14 @@ def test_a_stored_vector_without_direction_is_a_problem(store):
 
 
 def test_a_vector_of_another_size_is_a_problem(store):
-    found = verify_collection(store, "made", CHUNKS, {point_id(CHUNKS[0].key): np.ones(3, dtype=np.float32)})
+    wrong = {point_id(CHUNKS[0].key): np.ones(3, dtype=np.float32)}
+    found = verify_collection(store, "made", by_point_id(CHUNKS), wrong)
     assert len(found.problems) == 1
 
 
 def test_long_lists_are_cut_and_say_how_many_there_are(store):
     store.delete("made", list(VECTORS))
-    assert verify(store).problems[1].endswith("doc body/p9 and 20 more")
+    assert verify(store).problems[1].endswith("doc body/p17 and 20 more")
 
 
 def test_verification_changes_nothing(store):
