@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -71,3 +72,22 @@ def test_the_lock_is_hashed_and_names_no_address():
     assert "://" not in lock
     pins = re.findall(r"^\S+==", lock, re.MULTILINE)
     assert len(re.findall(r"--hash=sha256:", lock)) >= len(pins) > 100
+
+
+def test_every_imported_package_is_declared():
+    names = {"bs4": "beautifulsoup4", "grpc": "grpcio", "yaml": "pyyaml", "qdrant-edge": "qdrant-edge-py"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[<>=]", dependency)[0].lower() for dependency in project["dependencies"]}
+    imported = set()
+    for path in (ROOT / "evalkit").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.split(".")[0])
+    imported -= {*sys.stdlib_module_names, "evalkit"}
+    packages = {
+        names.get(name.lower().replace("_", "-"), name.lower().replace("_", "-")) for name in imported
+    }
+    assert packages <= declared
+    assert declared - packages <= {"ipykernel", "tqdm"}  # started as a kernel; shown by papermill
