@@ -1,1 +1,1 @@
-"""Evidence-based evaluation of retrieval: does a search find all that a question needs?"""
+"""Evidence-based evaluation of retrieval: whether a search finds all that a question needs."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evalkit.errors import InputError
+from evalkit.errors import InputError, refuse
 from evalkit.trec import open_bytes, read_qrels
 
 MAX_FAULTS = 20
@@ -35,7 +35,7 @@ def read_corpus(folder: Path) -> Iterator[Passage]:
     Raises
     ------
     InputError
-        After the last line, naming file and line of each fault (at most 20): no JSON object, no ``_id``, a title or
+        After the last line or the 20th fault, naming file and line of each: no JSON object, no ``_id``, a title or
         text that is not text, an id that was there before. At once for a missing file.
     """
     for row in _rows(folder / "corpus.jsonl", ("title", "text")):
@@ -119,13 +119,15 @@ def _rows(path: Path, texts: tuple[str, ...]) -> Iterator[dict[str, Any]]:
                 if isinstance(row, dict):
                     seen.add(row["_id"])
                     yield row
-                elif len(faults) < MAX_FAULTS:
-                    faults.append(f"{path}:{number}: {row}")
+                    continue
+                faults.append(f"{path}:{number}: {row}")
+                if len(faults) == MAX_FAULTS:
+                    break
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}; a BEIR folder holds {path.name}") from None
     if faults:
-        raise InputError(f"{path.name} has faulty lines:\n- " + "\n- ".join(faults))
+        refuse(str(path), faults, "reading stopped there" if len(faults) == MAX_FAULTS else "")
     if not seen:
         raise InputError(f"{path}: is empty")
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evalkit.datafiles import refuse
 from evalkit.dataset import Document
-from evalkit.errors import InputError
+from evalkit.errors import InputError, refuse
 
 MAX_WORDS = 80
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")

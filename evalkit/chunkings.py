@@ -6,7 +6,7 @@ import pandas as pd
 
 from evalkit.context import count_words
 from evalkit.dataset import load_dataset
-from evalkit.errors import InputError
+from evalkit.errors import refuse
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.indexing import index
 from evalkit.settings import CollectionSettings, EvaluateSettings, IndexSettings
@@ -233,4 +233,4 @@ def _refuse_unfit(settings: EvaluateSettings, chunkings: Sequence[str]) -> None:
     if settings.retention != "full":
         faults.append(f"retention: wanted 'full' to count words, found {settings.retention!r}")
     if faults:
-        raise InputError("settings refused:\n- " + "\n- ".join(faults))
+        refuse("settings", faults)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError
+from evalkit.errors import refuse, some
 from evalkit.records import RunRecord
 from evalkit.runs import Run
 from evalkit.scoring import METRICS
 
 EVIDENCE = ("coverage", "complete")
 JUDGED = "judged"
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,10 @@ def require_comparable(baseline: Run, candidate: Run) -> Contract:
     """
     terms = contract(baseline, candidate)
     if terms.reasons:
-        raise InputError(
-            f"runs {baseline.run_id} and {candidate.run_id} cannot be compared:\n- "
-            + "\n- ".join(terms.reasons)
-            + "\nevaluate one of them again, so that data set, labels and K are the same"
+        refuse(
+            f"runs {baseline.run_id} and {candidate.run_id} cannot be compared",
+            terms.reasons,
+            "evaluate one of them again, so that data set, labels and K are the same",
         )
     return terms
 
@@ -111,7 +110,7 @@ def _missing_questions(baseline: pd.DataFrame, candidate: pd.DataFrame) -> Itera
     for side, run in (("left_only", "candidate"), ("right_only", "baseline")):
         missing = merged.loc[merged["_merge"] == side, "case_id"].unique().tolist()
         if missing:
-            yield f"{run} lacks the results of questions: {_some(missing)}"
+            yield f"{run} lacks the results of questions: {some(missing)}"
 
 
 def _notes(baseline: Run, candidate: Run) -> Iterator[str]:
@@ -125,7 +124,7 @@ def _notes(baseline: Run, candidate: Run) -> Iterator[str]:
         )
     elif changed := _changed_truth(baseline.judgments, candidate.judgments):
         yield (
-            f"The corpus changed, and with it the relevant chunks of {_some(changed)}: part of the difference of "
+            f"The corpus changed, and with it the relevant chunks of {some(changed)}: part of the difference of "
             "their chunk metrics comes from the labels, not from the ranking."
         )
     dirty = [name for name, record in (("baseline", before), ("candidate", after)) if record.code.dirty]
@@ -195,8 +194,3 @@ def _words(value: object) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return str(value)
-
-
-def _some(case_ids: Sequence[str]) -> str:
-    named = ", ".join(case_ids[:_SHOWN])
-    return named if len(case_ids) <= _SHOWN else f"{named} and {len(case_ids) - _SHOWN} more"

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evalkit.comparability import EVIDENCE, JUDGED
-from evalkit.datafiles import checked, parse_yaml, refuse
-from evalkit.errors import InputError
+from evalkit.datafiles import read_yaml
+from evalkit.errors import InputError, refuse
+from evalkit.fields import checked, shown
 from evalkit.scoring import METRICS
 
 FIGURES = (*METRICS, *EVIDENCE, JUDGED)
@@ -165,12 +166,7 @@ def read_bounds(texts: Iterable[str], option: str) -> dict[str, float]:
 
 
 def _from_file(path: Path, faults: list[str]) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        faults.append(f"{path}: cannot be read as UTF-8 text ({type(error).__name__})")
-        return {}
-    values = parse_yaml(text, str(path), faults)
+    values = read_yaml(path, faults)
     if not faults and not isinstance(values, dict):
-        faults.append(f"{path}: wanted fields such as `min: {{complete@3: 0.95}}`, found {text[:40]!r}")
+        faults.append(f"{path}: wanted fields such as `min: {{complete@3: 0.95}}`, found {shown(values)}")
     return dict(values) if isinstance(values, dict) else {}

@@ -1,108 +1,28 @@
-"""Text, YAML and JSON Lines of one folder, read so that every fault is listed with its place.
+"""Text, YAML and JSON Lines, read so that every fault is listed with its place.
 
 Functions that take ``faults`` add to it and give None, or leave the faulty line out: a reader goes on to the
 next file, and the caller refuses everything at once.
 """
 
-import difflib
 import json
-import reprlib
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn
 
 import yaml
-from pydantic import BaseModel, ValidationError
 from yaml.constructor import ConstructorError
 
-from evalkit.errors import InputError
+from evalkit.fields import shown
 
-MAX_FAULTS_SHOWN = 1000
 MAX_YAML_VALUES = 10_000_000
-Record = TypeVar("Record", bound=BaseModel)
 
 
 class Mapping(dict[str, Any]):
     """A mapping of a YAML file that knows its line."""
 
     line = 0
-
-
-class _Shortener(reprlib.Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxstring = self.maxother = 80
-        self.maxlevel = 2
-
-    repr_Mapping = reprlib.Repr.repr_dict
-
-
-def shown(value: object) -> str:
-    """Show a value of any size in a few words."""
-    return _Shortener().repr(value)
-
-
-def refuse(what: str, faults: Sequence[str]) -> NoReturn:
-    """Raise all faults as one InputError.
-
-    Parameters
-    ----------
-    what
-        What was being read or checked.
-    faults
-        One text a fault, at least one, each with its place and its mend.
-
-    Raises
-    ------
-    InputError
-        Always. Over 1000 faults the rest is counted, not shown.
-    """
-    listed = "".join(f"\n- {fault}" for fault in faults[:MAX_FAULTS_SHOWN])
-    rest = len(faults) - MAX_FAULTS_SHOWN
-    more = f"\n… and {rest} more" if rest > 0 else ""
-    text = f"{what}: {len(faults)} fault{'s' if len(faults) > 1 else ''}{listed}{more}"
-    # Half a surrogate pair in a name of the input could not be printed.
-    raise InputError(text.encode(errors="backslashreplace").decode())
-
-
-def checked(model: type[Record], value: object, place: str, faults: list[str]) -> Record | None:
-    """Build a record, or list all that is wrong with its fields."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        faults += [f"{place}: {_words(fault, model)}" for fault in error.errors(include_url=False)]
-    except RecursionError:
-        faults.append(f"{place}: nested too deeply")
-    return None
-
-
-def _words(fault: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's own typed dict
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
-    name, kind = str(fault["loc"][-1]) if fault["loc"] else "", fault["type"]
-    if kind == "missing":
-        return f"{path} is missing; add it"
-    if kind == "extra_forbidden":
-        close = difflib.get_close_matches(name, _field_names(model), n=1)
-        return f"unknown field {path}; {f'did you mean {close[0]}?' if close else 'remove it'}"
-    message = (
-        fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("a valid tuple", "a list")
-    )
-    return f"{path or 'entry'}: {message}, found {shown(fault['input'])}"
-
-
-def _field_names(model: type[BaseModel]) -> list[str]:
-    names: dict[str, None] = {}
-    for name, field in model.model_fields.items():
-        names[name] = None
-        parts = [field.annotation]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, type) and issubclass(part, BaseModel):
-                names.update(dict.fromkeys(_field_names(part)))
-            parts += getattr(part, "__args__", ())
-    return list(names)
 
 
 def inside(folder: Path, name: str, place: str, faults: list[str]) -> Path | None:
@@ -169,6 +89,19 @@ def read_text(folder: Path, name: str, place: str, faults: list[str]) -> str | N
         faults.append(f"{name}:{line}: {_not_utf8(error)}")
     else:
         return text
+    return None
+
+
+def read_yaml(path: Path, faults: list[str]) -> Any:  # noqa: ANN401 - see parse_yaml
+    """Read a YAML file that belongs to no data set, see `parse_yaml`; None with a fault when it cannot be read."""
+    try:
+        text = _decoded(path.read_bytes())
+    except OSError as error:
+        faults.append(f"{path}: cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        faults.append(f"{path}: {_not_utf8(error)}")
+    else:
+        return parse_yaml(text, str(path), faults)
     return None
 
 

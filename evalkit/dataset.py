@@ -13,15 +13,13 @@ from pydantic import Field
 from evalkit import paths
 from evalkit.datafiles import (
     Mapping,
-    checked,
     matching,
     parse_yaml,
     read_json_lines,
     read_text,
-    refuse,
-    shown,
 )
-from evalkit.fields import LISTED, Allowed, Id, Lines, Record, Split, Text, WholeNumber
+from evalkit.errors import refuse
+from evalkit.fields import LISTED, Allowed, Id, Lines, Record, Split, Text, WholeNumber, checked, shown
 
 DESCRIPTION = "dataset.yaml"
 

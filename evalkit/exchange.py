@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from evalkit import beir, trec
 from evalkit.chunking import Chunk, chunk_documents
 from evalkit.dataset import Dataset, load_dataset
-from evalkit.errors import InputError
+from evalkit.errors import InputError, refuse
 from evalkit.files import whole_folder, write_whole
 from evalkit.runs import Run
 
@@ -165,7 +165,7 @@ def rankings_from_file(path: Path, chunk_of: Mapping[str, str] | None = None) ->
     ------
     InputError
         A file that cannot be read, a score that is no number, a passage twice in one ranking, or a document
-        without chunk that is not one chunk; the text names the first few.
+        without chunk that is not one chunk; the text names each.
     """
     table = _parquet_with_chunks(path)
     if table is None:
@@ -177,7 +177,7 @@ def rankings_from_file(path: Path, chunk_of: Mapping[str, str] | None = None) ->
         rows = table
     faults = _faults(rows)
     if faults:
-        raise InputError(f"{path}: rankings cannot be used:\n- " + "\n- ".join(faults))
+        refuse(f"rankings in {path}", faults)
     rows = rows.sort_values("score", ascending=False, kind="stable").sort_values("case_id", kind="stable")
     rows["rank"] = rows.groupby("case_id").cumcount() + 1
     ordered: pd.DataFrame = rows[_COLUMNS].reset_index(drop=True)
@@ -212,20 +212,21 @@ def _parquet_with_chunks(path: Path) -> pd.DataFrame | None:
     return rows if "score" in rows else rows.assign(score=-rows["rank"].astype("float64"))
 
 
-def _faults(rows: pd.DataFrame, shown: int = 10) -> list[str]:
-    unknown = rows.loc[rows["chunk_id"].isna(), "document_id"].unique().tolist()
-    faults = [
-        f"document {document!r} is not one chunk of the data set; name the passage as <document>#<chunk>"
-        for document in unknown[:shown]
-    ]
-    if len(unknown) > shown:
-        faults.append(f"and {len(unknown) - shown} more such documents")
-    for case in rows.loc[rows["score"].isna(), "case_id"].unique()[:shown]:
-        faults.append(f"case {case!r}: a score is not a number (NaN)")
+def _faults(rows: pd.DataFrame) -> list[str]:
+    unknown = rows.loc[rows["chunk_id"].isna(), "document_id"].unique()
     known = rows[rows["chunk_id"].notna()]
     twice = known[known.duplicated(["case_id", "document_id", "chunk_id"])]
-    for row in twice.head(shown).itertuples():
-        faults.append(
+    return [
+        *(
+            f"document {document!r} is not one chunk of the data set; name the passage as <document>#<chunk>"
+            for document in unknown
+        ),
+        *(
+            f"case {case!r}: a score is not a number (NaN)"
+            for case in rows.loc[rows["score"].isna(), "case_id"].unique()
+        ),
+        *(
             f"case {row.case_id!r}: {row.document_id!r} {row.chunk_id!r} stands twice in the ranking"
-        )
-    return faults
+            for row in twice.itertuples()
+        ),
+    ]

@@ -1,8 +1,12 @@
-"""Kinds of value that the fields of a data set hold, with the words for a value that is none."""
+"""Kinds of value that the fields of files and settings hold, and the words for a value that is none."""
 
-from typing import Annotated, Literal
+import difflib
+import reprlib
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Record(BaseModel):
@@ -63,3 +67,58 @@ Allowed = Annotated[tuple[Id, ...], Field(min_length=1), BeforeValidator(_one_or
 WholeNumber = Annotated[int, BeforeValidator(_no_bool)]
 Split = Literal["development", "held-out"]
 LISTED = BeforeValidator(_no_entries)
+
+
+class _Shortener(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 80
+        self.maxlevel = 2
+
+    def repr1(self, x: object, level: int) -> str:
+        # A subclass of dict, such as a mapping that knows its line, is shown like any other.
+        return self.repr_dict(x, level) if isinstance(x, dict) else super().repr1(x, level)
+
+
+def shown(value: object) -> str:
+    """Show a value of any size in a few words."""
+    return _Shortener().repr(value)
+
+
+def checked(model: type[Model], value: object, place: str, faults: list[str]) -> Model | None:
+    """Build a record, or list all that is wrong with its fields, each after its place unless that is empty."""
+    start = f"{place}: " if place else ""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        faults += [f"{start}{_words(fault, model)}" for fault in error.errors(include_url=False)]
+    except RecursionError:
+        faults.append(f"{start}nested too deeply")
+    return None
+
+
+def _words(fault: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's own typed dict
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
+    name, kind = str(fault["loc"][-1]) if fault["loc"] else "", fault["type"]
+    if kind == "missing":
+        return f"{path} is missing; add it"
+    if kind == "extra_forbidden":
+        close = difflib.get_close_matches(name, _field_names(model), n=1)
+        return f"unknown field {path}; {f'did you mean {close[0]}?' if close else 'remove it'}"
+    message = (
+        fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("a valid tuple", "a list")
+    )
+    return f"{path or 'entry'}: {message}, found {shown(fault['input'])}"
+
+
+def _field_names(model: type[BaseModel]) -> list[str]:
+    names: dict[str, None] = {}
+    for name, field in model.model_fields.items():
+        names[name] = None
+        parts = [field.annotation]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                names.update(dict.fromkeys(_field_names(part)))
+            parts += getattr(part, "__args__", ())
+    return list(names)

@@ -8,7 +8,7 @@ from typing import Any
 from evalkit.comparability import EVIDENCE, Contract, require_comparable
 from evalkit.comparison import case_changes, checked_cutoff, fact_changes, fact_standing
 from evalkit.criteria import FIGURES, Criteria, Figure
-from evalkit.errors import CriteriaNotMet, InputError
+from evalkit.errors import CriteriaNotMet, InputError, bullets, refuse, some
 from evalkit.runs import Run
 
 _TOLERANCE = 1e-9  # a mean is a sum of rounded fractions: 0.95 must meet 0.95
@@ -98,8 +98,7 @@ class GateReport:
         ]
         if missed:
             raise CriteriaNotMet(
-                f"run {self.run_id} misses {len(missed)} of {len(self.verdicts)} criteria:\n- "
-                + "\n- ".join(missed)
+                f"run {self.run_id} misses {len(missed)} of {len(self.verdicts)} criteria:{bullets(missed)}"
             )
 
 
@@ -150,7 +149,7 @@ def gate(run: Run, criteria: Criteria, baseline: Run | None = None) -> GateRepor
             regressed = _regressed(run, baseline, terms, k, faults)
             verdicts.append(_regressions(run, regressed, k, criteria.max_regressed_cases))
     if faults:
-        raise InputError(f"run {run.run_id} cannot be judged:\n- " + "\n- ".join(dict.fromkeys(faults)))
+        refuse(f"run {run.run_id} cannot be judged", list(dict.fromkeys(faults)))
     return GateReport(
         run_id=run.run_id,
         baseline_id=baseline.run_id if baseline else None,
@@ -214,7 +213,7 @@ def _regressed(
     if blind := cases.loc[cases["verdict"] == "not compared", "case_id"].tolist():
         faults.append(
             f"max_regressed_cases: {len(blind)} cases without facts cannot be compared across chunkings "
-            f"({', '.join(blind[:5])})"
+            f"({some(blind)})"
         )
     facts = fact_changes(baseline, run, k)
     lost = facts[facts["change"] == "lost"].groupby("case_id")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from evalkit.chunking import Chunk
-from evalkit.datafiles import refuse
 from evalkit.dataset import Case, Dataset, PositionalLabel, Quote
+from evalkit.errors import refuse, some
 from evalkit.wording import closest_span, fold
 
 __all__ = ["Labels", "Passages", "fold", "guard", "resolve_labels"]
@@ -94,8 +94,8 @@ class Passages:
         """Say why a label cannot name this chunk with this grade; None if it can."""
         fault = self.document_fault(label.document)
         if fault is None and label.chunk not in (known := self.texts(label.document)):
-            some = ", ".join(list(known)[:20]) + (" …" if len(known) > 20 else "")
-            fault = f"chunk {label.chunk!r} does not exist in document {label.document!r}; it has {some}"
+            there = some(known, 20)
+            fault = f"chunk {label.chunk!r} does not exist in document {label.document!r}; it has {there}"
         if label.grade not in GRADES:
             wrong = f"grade {label.grade} of chunk {label.chunk!r} in document {label.document!r}; grades are 0, 1, 2"
             fault = f"{wrong}; also, {fault}" if fault else wrong
@@ -150,7 +150,7 @@ class Passages:
             for other, document in self._documents.items()
             if self._dataset.is_eligible(document) and text in self.body(other)
         ]
-        return close + (f"; it stands in {', '.join(map(repr, elsewhere[:5]))}" if elsewhere else "")
+        return close + (f"; it stands in {some(map(repr, elsewhere))}" if elsewhere else "")
 
 
 def resolve_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> Labels:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from evalkit.chunking import sentences
-from evalkit.datafiles import checked, read_json_lines
+from evalkit.datafiles import read_json_lines
 from evalkit.dataset import Dataset
-from evalkit.fields import Record
+from evalkit.fields import Record, checked
 from evalkit.files import write_whole
 from evalkit.labels import Passages, occurrences
 from evalkit.wording import fold

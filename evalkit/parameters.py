@@ -11,7 +11,7 @@ from typing import Any
 from nbformat import NotebookNode
 from pydantic import TypeAdapter, ValidationError
 
-from evalkit.errors import InputError
+from evalkit.errors import InputError, refuse
 
 TYPES: dict[str, Any] = {
     "str": str,
@@ -103,7 +103,7 @@ def declared_parameters(notebook: NotebookNode, name: str) -> dict[str, Paramete
         else:
             parameters[parameter.name] = parameter
     if faults:
-        raise InputError(f"notebook {name}: its parameters cell is refused:\n- " + "\n- ".join(faults))
+        refuse(f"notebook {name}: its parameters cell", faults)
     return parameters
 
 
@@ -151,9 +151,7 @@ def check_parameters(
             )
     if faults:
         known = "; ".join(str(parameter) for parameter in declared.values()) or "none"
-        raise InputError(
-            f"notebook {name}: parameters refused:\n- " + "\n- ".join(faults) + f"\nknown parameters: {known}"
-        )
+        refuse(f"notebook {name}: parameters", faults, f"known parameters: {known}")
     return checked
 
 

@@ -1,19 +1,19 @@
 """Passages that runs returned, pooled over all runs of a data set: what is still to be judged, and grades merged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.casefile import add_labels
 from evalkit.chunking import Chunk
-from evalkit.datafiles import refuse
+from evalkit.datafiles import Mapping, read_yaml
 from evalkit.dataset import Case, Dataset, PositionalLabel
-from evalkit.errors import InputError
+from evalkit.errors import InputError, refuse
+from evalkit.fields import Id, Record, WholeNumber, checked, shown
 from evalkit.files import write_whole
 from evalkit.labels import Labels, Passages
 from evalkit.review import Labelled, load_labelled
@@ -68,15 +68,13 @@ class Merged:
     path: Path
 
 
-class _Grade(BaseModel):
+class _Grade(Record):
     """One entry of a fragment."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    case: str = Field(min_length=1)
-    document: str = Field(min_length=1)
-    chunk: str = Field(min_length=1)
-    grade: int
+    case: Id
+    document: Id
+    chunk: Id
+    grade: WholeNumber
 
 
 def pool(dataset: str | Path, k: int | None = None, runs: Sequence[str] | None = None) -> Pool:
@@ -228,7 +226,7 @@ def _texts(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["document_id", "chunk_id", "text"]).astype("str")
 
 
-def _fragment_entry(row: Mapping[Any, Any]) -> str:
+def _fragment_entry(row: dict[Any, Any]) -> str:
     keys = {"case": row["case_id"], "document": row["document_id"], "chunk": row["chunk_id"]}
     runs = f"{row['seen']} run{'s' if row['seen'] > 1 else ''}"
     entry = yaml.safe_dump([keys], sort_keys=False, allow_unicode=True, width=10**6)
@@ -246,34 +244,27 @@ def _printable(text: str) -> str:
 
 
 def _read_fragment(path: Path) -> list[_Grade]:
-    what = f"grades in {path}"
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{what}: cannot be read: {error}") from None
-    if not isinstance(content, list) or not content:
-        raise InputError(
-            f"{what}: wanted a list of entries with case, document, chunk and grade, found {type(content).__name__} "
-            f"{content if content == [] else ''}; begin with `evalkit labels pool`"
+    faults: list[str] = []
+    content = read_yaml(path, faults)
+    if not faults and (not isinstance(content, list) or not content):
+        faults.append(
+            f"{path}: wanted a list of entries with case, document, chunk and grade, found {shown(content)}; begin "
+            "with `evalkit labels pool`"
         )
-    grades, faults = [], []
-    for number, entry in enumerate(content, start=1):
-        place = f"entry {number}"
-        if isinstance(entry, dict):
-            place += f" ({entry.get('case')}, {entry.get('document')}, {entry.get('chunk')})"
-            if "grade" in entry and entry["grade"] is None:
-                faults.append(f"{place}: the grade is open; fill it in or delete the entry")
-                continue
-        try:
-            grades.append(_Grade.model_validate(entry))
-        except ValidationError as error:
-            faults += [
-                f"{place}: {'.'.join(map(str, fault['loc'])) or 'entry'}: {fault['msg']}, found {fault['input']!r}"
-                for fault in error.errors()
-            ]
+    grades = [_grade(entry, path, faults) for entry in content] if not faults else []
     if faults:
-        refuse(what, faults)
-    return grades
+        refuse(f"grades in {path}", faults)
+    return [grade for grade in grades if grade is not None]
+
+
+def _grade(entry: object, path: Path, faults: list[str]) -> _Grade | None:
+    if not isinstance(entry, Mapping):
+        return checked(_Grade, entry, str(path), faults)
+    place = f"{path}:{entry.line} ({entry.get('case')}, {entry.get('document')}, {entry.get('chunk')})"
+    if "grade" in entry and entry["grade"] is None:
+        faults.append(f"{place}: the grade is open; fill it in or delete the entry")
+        return None
+    return checked(_Grade, entry, place, faults)
 
 
 def _additions(

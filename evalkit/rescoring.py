@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from evalkit.checks import compare_prefixes, ties_at_cutoff
-from evalkit.errors import InputError
+from evalkit.errors import InputError, some
 from evalkit.evaluation import Evaluation, dataset_record, new_run_id, search_filter, subject_counts
 from evalkit.exchange import only_chunks, rankings_from_file
 from evalkit.provenance import code_record
@@ -182,13 +182,13 @@ def _evaluation(
     ranked = {*source.rankings["case_id"], *source.deep["case_id"]}
     if unknown := sorted(ranked - asked):
         raise InputError(
-            f"{len(unknown)} ranked questions are not in data set {subject.dataset.name}: {', '.join(unknown[:10])}; "
+            f"{len(unknown)} ranked questions are not in data set {subject.dataset.name}: {some(unknown, 10)}; "
             "check the ids, or take them out of the rankings"
         )
     notices = [*subject.labels.notices, source.notice]
     if missing := sorted(asked - ranked):
         notices.append(
-            f"{len(missing)} of {len(asked)} questions have no ranking and count as empty: {', '.join(missing[:10])}"
+            f"{len(missing)} of {len(asked)} questions have no ranking and count as empty: {some(missing, 10)}"
         )
     ks = source.search.ks
     tables = make_tables(

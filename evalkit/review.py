@@ -12,8 +12,8 @@ from pathlib import Path
 
 from evalkit import paths
 from evalkit.chunking import VERSIONS, Chunk, cut_documents, sentences, unknown_version
-from evalkit.datafiles import refuse
 from evalkit.dataset import DESCRIPTION, Dataset, read_dataset
+from evalkit.errors import refuse
 from evalkit.labels import Labels, Passages, guard
 from evalkit.lock import LOCK, Key, around, read_lock, standings, write_lock
 from evalkit.wording import closest_span, closest_text, fold, likeness, word_diff

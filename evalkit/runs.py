@@ -136,8 +136,7 @@ def load_run(ref: str | Path) -> Run:
     try:
         record = RunRecord.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        newest = ", ".join(_run_ids()[:5]) or "none yet; run `evalkit evaluate` first"
-        raise InputError(f"run {str(ref)!r}: no {path}; newest runs: {newest}") from None
+        raise InputError(f"run {str(ref)!r}: no {path}; {_newest()}") from None
     except (ValidationError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{path}: not a run record ({type(error).__name__}); evaluate again") from None
     return Run(record.run_id, folder, record)
@@ -209,6 +208,10 @@ def _run_ids() -> list[str]:
     return sorted((path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)), reverse=True)
 
 
+def _newest() -> str:
+    return f"newest runs: {', '.join(_run_ids()[:5]) or 'none yet; run `evalkit evaluate` first'}"
+
+
 def _folder_of(ref: str) -> Path:
     if ref == "latest":
         file = paths.outputs() / "latest"
@@ -227,7 +230,4 @@ def _folder_of(ref: str) -> Path:
     folder = Path(ref).expanduser()
     if folder.name != ref and folder.is_dir():
         return folder.absolute()
-    newest = ", ".join(_run_ids()[:5]) or "none yet"
-    raise InputError(
-        f"run {ref!r}: not `latest`, a run id or the path of a run folder; newest runs: {newest}"
-    )
+    raise InputError(f"run {ref!r}: not `latest`, a run id or the path of a run folder; {_newest()}")

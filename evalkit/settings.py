@@ -2,12 +2,25 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from evalkit.errors import InputError
+from evalkit.errors import refuse
+from evalkit.fields import checked
 
 Retention = Literal["full", "snippet", "hash", "none"]
 PositiveInt = Annotated[int, Field(ge=1)]
+
+
+def _ascending(ks: tuple[int, ...]) -> tuple[int, ...]:
+    if not ks:
+        raise ValueError("is empty; give at least one cutoff, such as [1, 3, 5]")
+    if list(ks) != sorted(set(ks)):
+        raise ValueError("must ascend without repeats")
+    return ks
+
+
+Cutoffs = Annotated[tuple[PositiveInt, ...], Field(strict=False), AfterValidator(_ascending)]
+"""Cutoffs K, each at least 1, as a tuple or list."""
 
 
 class _Settings(BaseModel):
@@ -22,18 +35,11 @@ class _Settings(BaseModel):
         InputError
             Unknown names or values outside their range; the text names each with the value found.
         """
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            lines = [
-                f"{'.'.join(str(part) for part in fault['loc']) or 'settings'}: {fault['msg']}, "
-                f"found {fault['input']!r}"
-                for fault in error.errors()
-            ]
-            known = ", ".join(sorted(cls.model_fields))
-            raise InputError(
-                "settings refused:\n- " + "\n- ".join(lines) + f"\nknown settings: {known}"
-            ) from None
+        faults: list[str] = []
+        settings = checked(cls, values, "", faults)
+        if settings is None:
+            refuse("settings", faults, f"known settings: {', '.join(sorted(cls.model_fields))}")
+        return settings
 
 
 class EmbeddingSettings(_Settings):
@@ -148,7 +154,7 @@ class EvaluateSettings(CollectionSettings):
         Stored vectors to compare with the vector cache, at most.
     """
 
-    ks: tuple[PositiveInt, ...] = (1, 3, 5)
+    ks: Cutoffs = (1, 3, 5)
     threshold: float | None = None
     exact: bool = False
     hnsw_ef: PositiveInt | None = None
@@ -156,21 +162,3 @@ class EvaluateSettings(CollectionSettings):
     retention: Retention = "full"
     deadline: Annotated[float, Field(gt=0)] = 120.0
     verify_sample: PositiveInt = 64
-
-    @field_validator("ks", mode="before")
-    @classmethod
-    def _tuple_of_ks(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-    @field_validator("threshold", "deadline", "embed_timeout", mode="before", check_fields=False)
-    @classmethod
-    def _whole_numbers_are_numbers(cls, value: object) -> object:
-        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-    @model_validator(mode="after")
-    def _ks_ascend(self) -> Self:
-        if not self.ks:
-            raise ValueError("ks is empty; give at least one cutoff, such as [1, 3, 5]")
-        if list(self.ks) != sorted(set(self.ks)):
-            raise ValueError(f"ks must ascend without repeats, found {list(self.ks)}")
-        return self

@@ -3,6 +3,7 @@
 import math
 
 from evalkit.comparison import Comparison
+from evalkit.errors import some
 from evalkit.evaluation import means
 from evalkit.runs import Run
 
@@ -57,10 +58,8 @@ def _incomplete(run: Run, k: int) -> str:
         return (
             f"all required evidence is in the first {k} for {len(scored)} of {len(scored)} cases with facts"
         )
-    named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-    return (
-        f"required evidence is missing from the first {k} in {len(missing)} of {len(scored)} cases: {named}"
-    )
+    counts = f"{len(missing)} of {len(scored)}"
+    return f"required evidence is missing from the first {k} in {counts} cases: {some(missing)}"
 
 
 def _unsupported(run: Run, k: int) -> str:

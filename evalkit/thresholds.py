@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.acceptance import Rates, evidence_scores, question_scores, rates_at, sweep
-from evalkit.errors import InputError
+from evalkit.errors import refuse, some
 from evalkit.wording import fold
 
 RULES = ("false-acceptance", "costs")
@@ -53,7 +53,7 @@ class Rule:
                 "cost_false_acceptance and cost_false_rejection are both 0; give one of them a cost"
             )
         if faults:
-            raise InputError("rule for the threshold refused:\n- " + "\n- ".join(faults))
+            refuse("rule for the threshold", faults)
 
     @property
     def text(self) -> str:
@@ -241,11 +241,11 @@ def why_not_held_out(questions: pd.DataFrame) -> str:
     if len(without) == len(questions):
         return "no question has a split"
     if len(without):
-        return f"{len(without)} of {len(questions)} questions have no split ({_some(without)})"
+        return f"{len(without)} of {len(questions)} questions have no split ({some(without)})"
     folded = questions["question"].map(lambda text: fold(text).casefold())
     in_splits = questions["split"].groupby(folded).transform("nunique")
     if (in_splits > 1).any():
-        return f"the same question stands in both splits ({_some(questions.loc[in_splits > 1, 'case_id'])})"
+        return f"the same question stands in both splits ({some(questions.loc[in_splits > 1, 'case_id'])})"
     for split in ("development", "held-out"):
         for answerable, kind in ((True, "answerable"), (False, "unsupported")):
             if not ((questions["split"] == split) & (questions["answerable"] == answerable)).any():
@@ -264,8 +264,3 @@ def _between(at_least: float, below: float) -> float | None:
         if at_least <= np.float32(rounded) < below:
             return rounded
     return at_least
-
-
-def _some(case_ids: pd.Series) -> str:
-    named = [str(case_id) for case_id in case_ids[:5]]
-    return ", ".join(named) + (", …" if len(case_ids) > 5 else "")

@@ -76,7 +76,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         read_criteria(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"min: \xe9")
-    with pytest.raises(InputError, match="cannot be read as UTF-8"):
+    with pytest.raises(InputError, match="not UTF-8"):
         read_criteria(tmp_path / "latin.yaml")
 
 

@@ -14,25 +14,32 @@ def test_defaults_run_offline():
     assert settings.deadline == 120
 
 
+def test_a_whole_number_is_a_number_and_a_tuple_a_list():
+    settings = EvaluateSettings.checked(dataset="x", threshold=0, deadline=10, ks=(2, 4))
+    assert (settings.threshold, settings.deadline, settings.ks) == (0.0, 10.0, (2, 4))
+    assert isinstance(settings.threshold, float)
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"ks": [0]}, "ks.0"),
+        ({"ks": [0]}, "ks[0]"),
         ({"ks": ["three"]}, "'three'"),
         ({"ks": []}, "at least one cutoff"),
-        ({"ks": [3, 1]}, "ascend"),
+        ({"ks": [3, 1]}, "ks: must ascend without repeats, found [3, 1]"),
         ({"ks": [1, 1]}, "ascend"),
-        ({"ks": [True]}, "ks.0"),
-        ({"kss": [1]}, "kss"),
+        ({"ks": [True]}, "ks[0]"),
+        ({"kss": [1]}, "unknown field kss; did you mean ks?"),
         ({"embedder": "openai"}, "'openai'"),
         ({"deadline": 0}, "deadline"),
+        ({"threshold": True}, "threshold"),
         ({"threshold": math.nan}, "threshold"),
         ({"collection": "../elsewhere"}, "collection"),
         ({"exact": "true"}, "exact"),
     ],
 )
 def test_faults_are_named(values, named):
-    with pytest.raises(InputError, match="settings refused") as caught:
+    with pytest.raises(InputError, match="^settings: 1 fault\n") as caught:
         EvaluateSettings.checked(dataset="worker-runbooks", **values)
     assert named in str(caught.value)
 

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from evalkit.comparison import Comparison
+from evalkit.errors import some
 from evalkit.plots.style import BLUE, FAINT, GREY, INK, METRIC_LABELS, METRIC_STYLES, RED, new_figure, styled
 
 Drawn = tuple[Figure, str]
@@ -99,7 +100,7 @@ def changed_cases(comparison: Comparison, limit: int = CASES) -> Drawn:
         axes.text(0, 0, "no case changed", ha="center", color=FAINT)
     counts = comparison.cases["verdict"].value_counts()
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    worst = ", ".join(cases.loc[cases["verdict"] == "worse", "case_id"].head(5)) or "none"
+    worst = some(cases.loc[cases["verdict"] == "worse", "case_id"])
     return figure, (
         f"Bars of the difference of required evidence for the {len(cases)} of {len(comparison.cases)} cases that "
         f"changed at K = {comparison.k}: {words}. Worst: {worst}."

@@ -6,7 +6,7 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
-from evalkit.errors import InputError
+from evalkit.errors import refuse
 from evalkit.evaluation import MEASURES
 from evalkit.runs import Run
 from evalkit.statistics import FEW, mean_intervals
@@ -57,7 +57,7 @@ def choose(run: Run, k: int | None = None, category: str | None = None, limit: i
     if limit < 1:
         faults.append(f"cases: found {limit}, wanted at least 1")
     if faults:
-        raise InputError(f"run {run.run_id}: cannot be shown like this:\n- " + "\n- ".join(faults))
+        refuse(f"run {run.run_id} cannot be shown like this", faults)
     chosen = run.scores if category is None else run.scores[categories == category]
     return Choice(cutoff, weakest_first(chosen, cutoff)[:limit])
 
