@@ -97,38 +97,43 @@ def whole_queries(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
         A query comes again after another one; `gathered` reads such a ranking.
     """
     closed: set[str] = set()
+    open_query: str | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         if not batch.num_rows:
             continue
-        starts = np.flatnonzero(changes(batch.column(0))) + 1
-        opened = batch.column(0)[0].as_py()
-        if pending and pending[-1].column(0)[0].as_py() != opened:
-            yield _closing(pending, closed)
+        queries = batch.column(0)
+        begins = np.append(0, np.flatnonzero(changes(queries)) + 1)
+        names = values_at(queries, begins)
+        _close(closed, names if names[0] != open_query else names[1:])
+        if pending and names[0] != open_query:
+            yield _one_query(open_query, pending)
             pending = []
-        if len(starts):
-            yield _closing([*pending, batch.slice(0, starts[-1])], closed)
-            pending = [batch.slice(starts[-1])]
-        else:
+        open_query = names[-1]
+        if len(names) == 1:
             pending.append(batch)
+            continue
+        yield _one_query(names[0], [*pending, batch.slice(0, begins[1])])
+        if len(names) > 2:
+            whole = batch.slice(begins[1], begins[-1] - begins[1])
+            yield Block(names[1:-1], begins[1:] - begins[1], whole.column(1), as_numpy(whole.column(2)))
+        pending = [batch.slice(begins[-1])]
     if pending:
-        yield _closing(pending, closed)
+        yield _one_query(open_query, pending)
 
 
-def _closing(batches: "list[pa.RecordBatch]", closed: set[str]) -> Block:
-    block = _block(batches)
+def _close(closed: set[str], names: list[str]) -> None:
     before = len(closed)
-    closed.update(block.queries)
-    if len(closed) != before + len(block.queries):
+    closed.update(names)
+    if len(closed) != before + len(names):
         raise Scattered
-    return block
 
 
-def _block(batches: "list[pa.RecordBatch]") -> Block:
+def _one_query(name: str | None, batches: "list[pa.RecordBatch]") -> Block:
     import pyarrow as pa
 
-    queries, documents, scores = (part.combine_chunks() for part in pa.Table.from_batches(batches).columns)
-    return of_columns(queries, documents, as_numpy(scores))
+    _, documents, scores = (part.combine_chunks() for part in pa.Table.from_batches(batches).columns)
+    return Block([name], np.array([0, len(documents)]), documents, as_numpy(scores))
 
 
 def gathered(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:

@@ -24,7 +24,6 @@ Ids = Any  # a pyarrow array of strings or a numpy array of int64
 _SPREAD = np.uint64(
     0x9E3779B97F4A7C15
 )  # 2**64 / golden ratio: spreads neighbouring numbers over the upper bits
-_SPREAD_LENGTH = np.uint64(0xD6E8FEB86659FD93)
 
 
 def as_ids(column: Any, name: str) -> Ids:  # noqa: ANN401 - a pandas or pyarrow column, or a list
@@ -102,12 +101,15 @@ class _Text:
         self.words: NDArray[np.uint64] = np.ndarray(last - first + 1, "<u8", buffer=padded, strides=(1,))
         self.ends = ends[1:] - first
         self.length = np.diff(ends)
+        self.longest = int(self.length.max(initial=0))
 
     def word(self, step: int) -> NDArray[np.uint64]:
         """Give the word that ends ``8 * step`` bytes before the end; bytes before the beginning are 0."""
-        excess = 8 - np.clip(self.length - 8 * step, 0, 8)
-        word: NDArray[np.uint64] = self.words[np.maximum(self.ends - 8 * step, 0)]
-        word >>= (excess * 8).astype(np.uint64)
+        excess = 8 - np.clip(np.arange(self.longest + 1) - 8 * step, 0, 8)
+        shift_of_length = (8 * excess).astype(np.uint64)
+        places = self.ends if step == 0 else np.maximum(self.ends - 8 * step, 0)
+        word: NDArray[np.uint64] = self.words[places]
+        word >>= shift_of_length[self.length]
         return word
 
 
@@ -122,12 +124,11 @@ def fingerprints(ids: Ids) -> NDArray[np.uint64]:
     Returns
     -------
     NDArray[np.uint64]
-        Shape (n,). Text is judged by its last 8 bytes and its length.
+        Shape (n,). Of text the last 8 bytes count.
     """
     if isinstance(ids, np.ndarray):
         return ids.view(np.uint64) * _SPREAD
-    text = _Text(ids)
-    return (text.word(0) ^ (text.length.astype(np.uint64) * _SPREAD_LENGTH)) * _SPREAD
+    return _Text(ids).word(0) * _SPREAD
 
 
 def changes(ids: Ids) -> NDArray[np.bool_]:
@@ -136,7 +137,7 @@ def changes(ids: Ids) -> NDArray[np.bool_]:
         return np.not_equal(ids[1:], ids[:-1])
     text = _Text(ids)
     other = np.not_equal(text.length[1:], text.length[:-1])
-    for step in range(-(-int(text.length.max(initial=0)) // 8)):
+    for step in range(-(-text.longest // 8)):
         word = text.word(step)
         other |= word[1:] != word[:-1]
     return other
@@ -241,7 +242,7 @@ class DocumentIndex:
 
     @cached_property
     def _shift(self) -> np.uint64:
-        bits = int(np.clip(len(self.number).bit_length() + 7, 16, 22))
+        bits = int(np.clip(len(self.number).bit_length() + 6, 16, 22))
         return np.uint64(64 - bits)
 
     @cached_property
