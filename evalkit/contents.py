@@ -12,8 +12,8 @@ import numpy as np
 
 from evalkit.chunking import Chunk, ChunkKey
 from evalkit.embedding import Vectors
-from evalkit.errors import InputError
-from evalkit.points import Fingerprint, Store
+from evalkit.errors import SHOWN, InputError, some
+from evalkit.points import Fingerprint, Store, stored_name
 
 INDEXED_FIELDS = ("chunking_version", "document_type", "publication_state")
 """Payload fields with a keyword index: those that filters name."""
@@ -28,7 +28,6 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "evalkit:chunk-key")
 _KEY_JSON = json.JSONEncoder(ensure_ascii=False)
 _PAYLOAD_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 _LONGEST_NAME = 200
-_NAMED = 10
 
 
 def default_name(dataset: str, embedder: str, model: str, chunking: str) -> str:
@@ -151,7 +150,7 @@ def verify_collection(
     for point in store.scroll(collection, vectors=False):
         chunk = wanted.get(point.id)
         if chunk is None:
-            extra.append(f"{point.payload.get('document_id', '?')} {point.payload.get('chunk_id', point.id)}")
+            extra.append(stored_name(point))
             continue
         seen.add(point.id)
         payload = payload_of(chunk)
@@ -196,10 +195,7 @@ def _differing_fields(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> s
 
 
 def _listed(what: str, names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return [f"{len(names)} {what}: {', '.join(names[:_NAMED])}{more}"]
+    return [f"{len(names)} {what}: {some(names, SHOWN)}"] if names else []
 
 
 def _key(chunk: Chunk) -> ChunkKey:

@@ -15,13 +15,12 @@ from evalkit.embedding import (
     ModelIdentity,
     Prompt,
     Vectors,
-    capped,
     check_vectors,
     choose_profile,
     document_prompt,
     query_prompt,
 )
-from evalkit.errors import InfrastructureError, InputError
+from evalkit.errors import SHOWN, InfrastructureError, InputError, bullets
 from evalkit.recorded import (
     RecordedEmbedder,
     RecordedVectors,
@@ -196,7 +195,7 @@ def _check_kept(identity: ModelIdentity, cache: VectorCache, kept: dict[str, Vec
         odd = [f"{name}: {len(vector)} numbers" for name, vector in kept.items() if len(vector) != size]
         if odd:
             raise InfrastructureError(
-                f"vector cache {cache.path}: vectors of {size} numbers wanted:\n{capped(odd)}\n"
+                f"vector cache {cache.path}: vectors of {size} numbers wanted:{bullets(odd, SHOWN)}\n"
                 "move the file away; its vectors are computed again"
             )
         check_vectors(np.stack(list(kept.values())), size, list(kept), f"vector cache {cache.path}")

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.chunking import Chunk
-from evalkit.errors import InfrastructureError, InputError
+from evalkit.errors import SHOWN, InfrastructureError, InputError, bullets
 
 Vectors = NDArray[np.float32]
 
 NORM_TOLERANCE = 1e-3
-SHOWN_FAULTS = 10
 
 
 @dataclass(frozen=True)
@@ -185,13 +184,6 @@ def query_prompt(profile: str, case_id: str, question: str) -> Prompt:
     return Prompt(f"case {case_id}", known.query.format(question=question))
 
 
-def capped(lines: Sequence[str]) -> str:
-    """Join a list for an error text: the first `SHOWN_FAULTS` lines, then how many more there are."""
-    shown = "\n".join(f"- {line}" for line in lines[:SHOWN_FAULTS])
-    more = len(lines) - SHOWN_FAULTS
-    return f"{shown}\n- and {more} more" if more > 0 else shown
-
-
 def check_vectors(
     vectors: NDArray[np.floating],
     dimension: int | None,
@@ -238,7 +230,7 @@ def check_vectors(
     ]
     if faults:
         raise error(
-            f"{what}: {len(faults)} of {len(names)} vectors cannot be used:\n{capped(faults)}\n"
+            f"{what}: {len(faults)} of {len(names)} vectors cannot be used:{bullets(faults, SHOWN)}\n"
             "a search with them would look like a miss; embed them again"
         )
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 MAX_FAULTS = 1000
+SHOWN = 10
+"""Lines that a list of prompts, vectors or passages shows."""
 
 
 class InputError(Exception):

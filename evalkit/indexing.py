@@ -22,7 +22,7 @@ from evalkit.contents import (
 from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, ModelIdentity, Vectors, document_prompt
-from evalkit.errors import InfrastructureError, InputError
+from evalkit.errors import InfrastructureError, InputError, bullets
 from evalkit.points import CollectionState, Fingerprint, Store
 from evalkit.review import load_labelled
 from evalkit.settings import CollectionSettings, EvaluateSettings, IndexSettings
@@ -256,7 +256,7 @@ def _complete(job: Writing, verification: Verification) -> None:
     if verification.problems:
         raise InfrastructureError(
             f"collection {job.collection!r} does not hold what was just written to it and stays marked as building:"
-            f"{_bullets(verification.problems)}\nindex again; if it stays, index with recreate, and look for "
+            f"{bullets(verification.problems)}\nindex again; if it stays, index with recreate, and look for "
             "somebody else who writes to it"
         )
     job.store.write_state(
@@ -268,9 +268,5 @@ def _refuse_changed(collection: str, store: Store, verification: Verification) -
     if verification.problems:
         raise InputError(
             f"collection {collection!r} on the {store.kind} engine was changed since it was indexed:"
-            f"{_bullets(verification.problems)}\nindex with recreate to write it anew"
+            f"{bullets(verification.problems)}\nindex with recreate to write it anew"
         )
-
-
-def _bullets(lines: Sequence[str]) -> str:
-    return "".join(f"\n- {line}" for line in lines)

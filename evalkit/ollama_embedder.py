@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from evalkit.embedding import SHOWN_FAULTS, ModelIdentity, Prompt, Vectors, capped, check_vectors
-from evalkit.errors import InfrastructureError, InputError
+from evalkit.embedding import ModelIdentity, Prompt, Vectors, check_vectors
+from evalkit.errors import SHOWN, InfrastructureError, InputError, bullets
 from evalkit.ollama_server import OllamaServer, Refused
 from evalkit.transport import Deadline
 
@@ -84,7 +84,9 @@ class OllamaEmbedder:
         """
         blank = [prompt.name for prompt in prompts if not prompt.text.strip()]
         if blank:
-            raise InputError(f"nothing to embed for {len(blank)} prompts:\n{capped(blank)}\ngive them a text")
+            raise InputError(
+                f"nothing to embed for {len(blank)} prompts:{bullets(blank, SHOWN)}\ngive them a text"
+            )
         if not prompts:
             return np.empty((0, self.identity.dimension or 0), np.float32)
         vectors = self._checked([prompt.name for prompt in prompts], self._rows(prompts))
@@ -144,8 +146,8 @@ class OllamaEmbedder:
         ]
         if odd or not size:
             raise InfrastructureError(
-                f"{what}: {size or 'some'} numbers in each wanted:\n{capped(odd)}\nupdate Ollama, or pull the model "
-                "again"
+                f"{what}: {size or 'some'} numbers in each wanted:{bullets(odd, SHOWN)}\nupdate Ollama, or "
+                "pull the model again"
             )
         with np.errstate(over="ignore"):  # what does not fit into float32 is found as not finite
             vectors = np.asarray(rows, np.float32)
@@ -170,7 +172,7 @@ class OllamaEmbedder:
             f"{prompt.name}: {len(prompt.text.split())} words, {len(prompt.text)} characters ({answer})"
             for prompt, answer in found
         ]
-        text = f"{self._here} refuses:\n{capped(lines)}\n"
+        text = f"{self._here} refuses:{bullets(lines, SHOWN)}\n"
         if any(answer.code == 500 for _, answer in found):
             return InfrastructureError(f"{text}it fails on these texts; update Ollama, or use another model")
         return InputError(
@@ -187,5 +189,5 @@ class OllamaEmbedder:
                 return [(prompts[0], answer)]
             middle = len(prompts) // 2
             found = self._refused(prompts[:middle])
-            return found if len(found) >= SHOWN_FAULTS else found + self._refused(prompts[middle:])
+            return found if len(found) >= SHOWN else found + self._refused(prompts[middle:])
         return []

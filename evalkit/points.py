@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 
 from evalkit.embedding import Vectors, are_unit, check_vectors
-from evalkit.errors import InputError
+from evalkit.errors import SHOWN, InputError, bullets
 from evalkit.settings import ServerSettings
 
 Filter = Mapping[str, tuple[str, ...]]
@@ -210,20 +210,23 @@ def point_vectors(points: Sequence[Point], dimension: int) -> Vectors:
         A vector that must not be stored.
     """
     wanted = (dimension,)
-    wrong = [f"{_name(point)}: {point.vector.shape}" for point in points if point.vector.shape != wanted]
+    wrong = [
+        f"{stored_name(point)}: {point.vector.shape}" for point in points if point.vector.shape != wanted
+    ]
     if wrong:
         raise InputError(
-            f"points to store: {len(wrong)} of {len(points)} vectors have another size than ({dimension},): "
-            f"{'; '.join(wrong[:5])}; they come from another embedding model than the collection's"
+            f"points to store: {len(wrong)} of {len(points)} vectors have another size than ({dimension},):"
+            f"{bullets(wrong, SHOWN)}\nthey come from another embedding model than the collection's"
         )
     vectors = np.array([point.vector for point in points], np.float32)
     if not are_unit(vectors):
-        check_vectors(vectors, dimension, list(map(_name, points)), "points to store", InputError)
+        check_vectors(vectors, dimension, list(map(stored_name, points)), "points to store", InputError)
     return vectors
 
 
-def _name(point: Point) -> str:
-    return f"{point.payload.get('document_id', '?')} {point.payload.get('chunk_id', point.id)}"
+def stored_name(stored: Point | Hit) -> str:
+    """Name a stored passage for a message, also one whose payload is not ours."""
+    return f"{stored.payload.get('document_id', '?')} {stored.payload.get('chunk_id', stored.id)}"
 
 
 def as_float32(score: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from evalkit.embedding import Vectors, check_vectors
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.points import Filter, Hit, Store
+from evalkit.points import Filter, Hit, Store, stored_name
 
 BATCH = 500
 """Questions a request, at most."""
@@ -97,8 +97,8 @@ def _guard_payload(name: str, hits: Sequence[Hit], allowed: dict[str, frozenset[
             value = hit.payload.get(field)
             if not isinstance(value, str) or value not in values:
                 raise InputError(
-                    f"case {name}: Qdrant returned {_chunk(hit)} with {field} = {value!r}, which the filter does not "
-                    f"allow (allowed: {', '.join(sorted(values))}); the collection is not what was indexed: "
+                    f"case {name}: Qdrant returned {stored_name(hit)} with {field} = {value!r}, which the filter "
+                    f"does not allow (allowed: {', '.join(sorted(values))}); the collection is not what was indexed: "
                     "index it again with recreate"
                 )
 
@@ -123,7 +123,3 @@ def _guard_ranking(name: str, hits: Sequence[Hit], k: int, threshold: float | No
             f"case {name}: Qdrant answered with {fault}; a score of such an answer would be wrong. Run again; "
             "if it stays, index the collection again with recreate"
         )
-
-
-def _chunk(hit: Hit) -> str:
-    return f"{hit.payload.get('document_id', '?')} {hit.payload.get('chunk_id', hit.id)}"

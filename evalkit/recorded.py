@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evalkit.embedding import ModelIdentity, Prompt, Vectors, capped, check_vectors
-from evalkit.errors import InputError
+from evalkit.embedding import ModelIdentity, Prompt, Vectors, check_vectors
+from evalkit.errors import SHOWN, InputError, bullets
 from evalkit.files import write_whole
 
 ROWS_A_GROUP = 1024  # small groups, so that a few prompts of a large recording need few reads
@@ -111,7 +111,7 @@ class RecordedVectors:
     def _missing(self, names: list[str], asked: int) -> str:
         return (
             f"no recorded vector for {len(names)} of {asked} prompts (model {self.model.model}, profile "
-            f"{self.model.profile}, folder {self.folder}):\n{capped(names)}\n"
+            f"{self.model.profile}, folder {self.folder}):{bullets(names, SHOWN)}\n"
             "a vector belongs to one exact text: a changed title, text or question needs a new one. Either embed "
             "live with `embedder: ollama`, or record them with `evalkit record DATASET` (needs a running Ollama; "
             "vectors of another model go into a folder of their own)"
@@ -145,7 +145,7 @@ def _read_model(path: Path) -> _Model:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()]
-        raise InputError(f"{path}: not the identity of a model:\n{capped(faults)}") from None
+        raise InputError(f"{path}: not the identity of a model:{bullets(faults)}") from None
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -286,6 +286,6 @@ def refuse_other_model(folder: Path, identity: ModelIdentity) -> None:
     ]
     if differing:
         raise InputError(
-            f"{folder} holds vectors of another model, and vectors of two models cannot be compared:\n"
-            f"{capped(differing)}\nrecord into another folder (`--embeddings FOLDER`), and use it with `embeddings`"
+            f"{folder} holds vectors of another model, and vectors of two models cannot be compared:"
+            f"{bullets(differing)}\nrecord into another folder (`--embeddings FOLDER`), and use it with `embeddings`"
         )

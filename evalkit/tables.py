@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.chunking import Chunk
 from evalkit.dataset import Case, Dataset, Unsupported
-from evalkit.errors import InputError
+from evalkit.errors import SHOWN, InputError, bullets
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
 from evalkit.points import Hit
@@ -133,10 +133,10 @@ def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], rankings: 
         row for row in returned.itertuples(index=False) if (row.document_id, row.chunk_id) not in known
     ]
     if unknown:
-        named = "\n- ".join(f"case {row.case_id}: {row.document_id} {row.chunk_id}" for row in unknown[:10])
+        named = [f"case {row.case_id}: {row.document_id} {row.chunk_id}" for row in unknown]
         raise InputError(
             f"{len(unknown)} returned chunks are no eligible chunks of data set {dataset.name}, so they cannot be "
-            f"judged (first {min(10, len(unknown))}):\n- {named}\nindex the data set again, or check whose rankings "
+            f"judged:{bullets(named, SHOWN)}\nindex the data set again, or check whose rankings "
             "these are"
         )
 

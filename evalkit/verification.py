@@ -18,7 +18,7 @@ from evalkit.contents import (
 )
 from evalkit.embedders import open_embedder
 from evalkit.embedding import Embedder, Prompt, Vectors, document_prompt, query_prompt
-from evalkit.errors import InputError
+from evalkit.errors import InputError, some
 from evalkit.evaluation import dataset_record
 from evalkit.points import Store
 from evalkit.review import Labelled, load_labelled
@@ -242,9 +242,7 @@ def _same_ranking_scores(run: Run, store: Store, subject: Labelled, embedder: Em
         for (case_id, key, score), vector in zip(rows, asked, strict=True)
         if key not in stored or abs(float(stored[key] @ vector) - score) > SCORE_TOLERANCE
     ]
-    detail = f"{len(rows) - len(off)} of {len(rows)} first results" + (
-        f"; not {', '.join(off[:5])}" if off else ""
-    )
+    detail = f"{len(rows) - len(off)} of {len(rows)} first results" + (f"; not {some(off)}" if off else "")
     return _finding(claim, not off, detail)
 
 
