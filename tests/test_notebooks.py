@@ -167,9 +167,9 @@ def test_a_dead_kernel_is_told_with_its_last_words_and_seen_in_the_kept_notebook
 
 @pytest.mark.notebook
 def test_a_notebook_over_its_time_ends_and_the_kept_one_shows_where(tmp_path, capfd):
-    error, kept = stop(tmp_path, "print('started')", "import time\ntime.sleep(600)", timeout=4)
+    error, kept = stop(tmp_path, "print('started')", "import time\ntime.sleep(600)", timeout=10)
     assert type(error) is InfrastructureError
-    assert "took longer than 4 s" in str(error)
+    assert "took longer than 10 s" in str(error)
     assert {index for index, _, _ in errors_of(kept)} == {3}
     assert errors_of(kept)[-1][1] == "TimeoutError"
     assert capfd.readouterr() == ("", "")
@@ -200,9 +200,12 @@ def test_ctrl_c_keeps_the_notebook_ends_the_kernel_and_leaves_nothing_else(tmp_p
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_until(lambda: started.exists() and started.read_text(encoding="utf-8"))
-    process.send_signal(signal.SIGINT)
-    told, said = process.communicate(timeout=60)
+    try:
+        wait_until(lambda: started.exists() and started.read_text(encoding="utf-8"))
+        process.send_signal(signal.SIGINT)
+        told, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert said == ""
     assert told.startswith("notebook probe: interrupted\nit stopped in cell [2]:\n")
@@ -216,7 +219,7 @@ def test_ctrl_c_keeps_the_notebook_ends_the_kernel_and_leaves_nothing_else(tmp_p
 
 
 def wait_until(condition):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition():
-        assert time.monotonic() < end, "waited a minute"
+        assert time.monotonic() < end, "waited two minutes"
         time.sleep(0.05)
