@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,7 @@ def our_evaluate(folder: Path, outputs: Path) -> dict[str, Any]:
     """Evaluate and store the run, with the CPU seconds of each stage."""
     os.environ["EVALKIT_OUTPUTS"] = str(outputs)
     from evalkit import evaluation
+    from evalkit.measures import means
     from evalkit.runs import write_run
     from evalkit.settings import EvaluateSettings
 
@@ -115,12 +117,12 @@ def our_evaluate(folder: Path, outputs: Path) -> dict[str, Any]:
     begun.append(("record", time.process_time()))
     write_run(done)
     begun.append(("", time.process_time()))
-    spent = {stage: later[1] - start for (stage, start), later in zip(begun, begun[1:], strict=False)}
-    means = evaluation.means(done.scores).round(6).to_dict("list")
+    spent = {stage: later[1] - start for (stage, start), later in pairwise(begun)}
+    means_of = means(done.scores).round(6).to_dict("list")
     return {
         "cpu": spent,
         "timings": done.record.timings,
-        "means": means,
+        "means": means_of,
         "checks": done.record.checks.exact_search,
     }
 

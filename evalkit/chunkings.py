@@ -9,12 +9,12 @@ from evalkit.dataset import load_dataset
 from evalkit.errors import refuse
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.indexing import index
+from evalkit.measures import EVIDENCE
 from evalkit.settings import CollectionSettings, EvaluateSettings, IndexSettings
 from evalkit.statistics import mean_interval, sign_flip_test
 from evalkit.waterfall import evidence_loss
 
 Evaluations = Mapping[str, Evaluation]
-MEASURES = ("coverage", "complete")
 _CASE = ["chunking", "case_id", "category"]
 
 
@@ -72,7 +72,7 @@ def scores_with_words(evaluations: Evaluations) -> pd.DataFrame:
         scores = evaluation.scores[evaluation.scores["coverage"].notna()]
         scores = scores.merge(words.reset_index(), on=["case_id", "k"], how="left")
         parts.append(scores.assign(chunking=chunking, words=scores["words"].fillna(0).astype("int64")))
-    return pd.concat(parts, ignore_index=True)[[*_CASE, "k", *MEASURES, "words"]]
+    return pd.concat(parts, ignore_index=True)[[*_CASE, "k", *EVIDENCE, "words"]]
 
 
 def summarise(evaluations: Evaluations) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def summarise(evaluations: Evaluations) -> pd.DataFrame:
         facts), ``facts, lost`` (facts that the chunking cuts at a border; missing at every K).
     """
     grouped = scores_with_words(evaluations).groupby(["chunking", "k"], sort=False)
-    table = grouped[["words", *MEASURES]].mean()
+    table = grouped[["words", *EVIDENCE]].mean()
     table["n"] = grouped.size()
     facts = _facts(evaluations).groupby("chunking")["lost"].agg(facts="size", lost="sum")
     return table.reset_index().merge(facts, on="chunking", how="left")
@@ -132,7 +132,7 @@ def at_equal_words(evaluations: Evaluations, dataset: str, budgets: Sequence[int
             contexts = evidence_loss(ranking, evaluation.facts, cases, largest, budget_words=budget).contexts
             short = (contexts["words"] < budget) & contexts["case_id"].map(full).fillna(False).astype("bool")
             parts.append(contexts.assign(chunking=chunking, budget=budget, short=short))
-    return pd.concat(parts, ignore_index=True)[[*_CASE, "budget", "words", *MEASURES, "short"]]
+    return pd.concat(parts, ignore_index=True)[[*_CASE, "budget", "words", *EVIDENCE, "short"]]
 
 
 def pair_at_equal_words(cases: pd.DataFrame) -> pd.DataFrame:
@@ -159,7 +159,7 @@ def pair_at_equal_words(cases: pd.DataFrame) -> pd.DataFrame:
         )
         for budget, pairs in both.groupby("budget"):
             short = int((pairs["short"] | pairs["short_first"]).sum())
-            for measure in MEASURES:
+            for measure in EVIDENCE:
                 differences = pairs[measure] - pairs[f"{measure}_first"]
                 interval = mean_interval(differences)
                 rows.append(

@@ -7,12 +7,9 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import refuse, some
+from evalkit.measures import EVIDENCE, JUDGED, MEASURES
 from evalkit.records import RunRecord
 from evalkit.runs import Run
-from evalkit.scoring import METRICS
-
-EVIDENCE = ("coverage", "complete")
-JUDGED = "judged"
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Contract:
     @property
     def chunks_comparable(self) -> bool:
         """Both runs rank the same kind of chunks."""
-        return METRICS[0] in self.metrics
+        return MEASURES[0] in self.metrics
 
 
 def contract(baseline: Run, candidate: Run) -> Contract:
@@ -61,7 +58,7 @@ def contract(baseline: Run, candidate: Run) -> Contract:
     judged = (JUDGED,) if JUDGED in baseline.scores and JUDGED in candidate.scores else ()
     return Contract(
         reasons=tuple(_reasons(baseline, candidate)),
-        metrics=(*METRICS, *EVIDENCE, *judged) if same_chunks else EVIDENCE,
+        metrics=(*MEASURES, *judged) if same_chunks else EVIDENCE,
         differs=_differs(before, after),
         notes=tuple(_notes(baseline, candidate)),
     )

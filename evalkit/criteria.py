@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from evalkit.comparability import EVIDENCE, JUDGED
 from evalkit.datafiles import read_yaml
 from evalkit.errors import InputError, refuse
 from evalkit.fields import checked, shown
-from evalkit.scoring import METRICS
+from evalkit.measures import JUDGED, MEASURES
 
-FIGURES = (*METRICS, *EVIDENCE, JUDGED)
+FIGURES = (*MEASURES, JUDGED)
 _ALIASES = {"mrr": "reciprocal_rank"}
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,17 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from evalkit.checks import compare_prefixes, compare_with_exact, ties_at_cutoff
+from evalkit.checks import above, compare_prefixes, compare_with_exact, ties_at_cutoff
 from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, query_prompt
 from evalkit.indexing import open_for_evaluation
 from evalkit.points import Filter, Store
 from evalkit.provenance import code_record
-from evalkit.querying import retrieve
+from evalkit.querying import retrieve_batches
 from evalkit.records import Checks, DatasetRecord, ModelRecord, RunRecord, SearchRecord, StoreRecord
 from evalkit.review import Labelled, load_labelled
-from evalkit.scoring import METRICS
 from evalkit.settings import EvaluateSettings
 from evalkit.stores import open_store
 from evalkit.tables import make_tables, ranking_table
@@ -29,7 +28,6 @@ from evalkit.transport import Deadline
 from evalkit.vectors import VectorCache
 
 Progress = Callable[[str], None]
-MEASURES = (*METRICS, "coverage", "complete")
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,12 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Retrieved:
+    """Rankings as they came; ``exact`` are those of exact search, asked for anew only where others are approximate."""
+
     rankings: pd.DataFrame
     deep: pd.DataFrame
-    exact: pd.DataFrame | None
+    exact: pd.DataFrame
+    approximate: bool
 
 
 class _Stages:
@@ -151,34 +152,6 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
     return Evaluation(record=record, **vars(tables))
 
 
-def means(
-    scores: pd.DataFrame, by: Sequence[str] = ("k",), measures: Sequence[str] = MEASURES
-) -> pd.DataFrame:
-    """Average scores over cases, every mean with its n.
-
-    Parameters
-    ----------
-    scores
-        ``scores.parquet``: a row an answerable case and K.
-    by
-        Grouping columns, ``k`` among them.
-    measures
-        Columns to average; nulls (coverage and complete of cases without facts) stay outside.
-
-    Returns
-    -------
-    DataFrame
-        A row a group: the columns `by`, the measures (macro means, null without a single value), ``n`` (cases with
-        a relevant chunk, the n of the chunk metrics) and ``n_facts`` (cases with facts, the n of coverage and
-        complete). No rows for no scores.
-    """
-    grouped = scores.groupby(list(by), sort=True, dropna=False)
-    table = grouped[list(measures)].mean()
-    table["n"] = grouped["precision"].count()
-    table["n_facts"] = grouped["coverage"].count()
-    return table.reset_index()
-
-
 def search_filter(subject: Labelled) -> Filter:
     """Give the filter of every search: the chunking version and what the data set calls eligible."""
     return {"chunking_version": (subject.chunking,), **subject.dataset.eligibility}
@@ -232,7 +205,7 @@ def _retrieve(
     settings: EvaluateSettings,
 ) -> _Retrieved:
     def ask(k: int, threshold: float | None, exact: bool) -> pd.DataFrame:
-        found = retrieve(
+        answers = retrieve_batches(
             store,
             collection,
             names,
@@ -243,14 +216,19 @@ def _retrieve(
             exact=exact,
             hnsw_ef=None if exact else settings.hnsw_ef,
         )
-        return ranking_table(names, found)
+        # Laid out request by request: hits with their texts take several times the room of the table.
+        parts = [ranking_table(part, hits) for part, hits in answers]
+        return pd.concat(parts, ignore_index=True) if parts else ranking_table([], [])
 
     largest = settings.ks[-1]
     rankings = [ask(k, settings.threshold, settings.exact).assign(k=k) for k in settings.ks]
     # One rank beyond the largest K shows whether equal scores cross it.
     deep = ask(max(settings.depth, largest + 1), None, settings.exact)
-    exact = None if settings.exact else ask(largest, settings.threshold, True)
-    return _Retrieved(pd.concat(rankings, ignore_index=True), deep, exact)
+    approximate = not (settings.exact or store.is_exact(collection))
+    exact = ask(largest, settings.threshold, True) if approximate else above(deep, settings.threshold)
+    return _Retrieved(
+        pd.concat(rankings, ignore_index=True), deep, exact[exact["rank"] <= largest], approximate
+    )
 
 
 def _checks(found: _Retrieved, settings: EvaluateSettings, verified: dict[str, int]) -> Checks:
@@ -259,7 +237,9 @@ def _checks(found: _Retrieved, settings: EvaluateSettings, verified: dict[str, i
         verification=verified,
         prefix=compare_prefixes(found.rankings, settings.ks),
         ties=ties_at_cutoff(found.deep, settings.ks, settings.threshold),
-        exact_search={} if found.exact is None else compare_with_exact(largest, found.exact),
+        exact_search={}
+        if settings.exact
+        else {**compare_with_exact(largest, found.exact), "approximate_index": found.approximate},
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.comparability import EVIDENCE, Contract, require_comparable
+from evalkit.comparability import Contract, require_comparable
 from evalkit.comparison import case_changes, checked_cutoff, fact_changes, fact_standing
 from evalkit.criteria import FIGURES, Criteria, Figure
 from evalkit.errors import CriteriaNotMet, InputError, bullets, refuse, some
+from evalkit.measures import EVIDENCE
 from evalkit.runs import Run
 
 _TOLERANCE = 1e-9  # a mean is a sum of rounded fractions: 0.95 must meet 0.95

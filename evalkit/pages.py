@@ -15,7 +15,6 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
 from evalkit.errors import InputError
-from evalkit.evaluation import means
 from evalkit.layout import (
     TEMPLATES,
     contents_of,
@@ -26,8 +25,8 @@ from evalkit.layout import (
     name_anchor_links,
     whole_page,
 )
+from evalkit.measures import METRIC_LABELS, means
 from evalkit.plots.scores import metrics_over_k
-from evalkit.plots.style import METRIC_LABELS
 from evalkit.plots.trends import metric_trends
 from evalkit.runs import RUN_ID, Run, load_run, runs_folder
 from evalkit.views import overview

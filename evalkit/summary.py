@@ -4,20 +4,10 @@ import math
 
 from evalkit.comparison import Comparison
 from evalkit.errors import some
-from evalkit.evaluation import means
+from evalkit.measures import METRIC_LABELS, means
 from evalkit.runs import Run
 
-COLUMNS = {
-    "k": "K",
-    "precision": "precision",
-    "recall": "recall",
-    "reciprocal_rank": "MRR",
-    "ndcg": "nDCG",
-    "coverage": "coverage",
-    "complete": "complete",
-    "n": "n",
-    "n_facts": "n facts",
-}
+COLUMNS = {"k": "K", **METRIC_LABELS, "n": "n", "n_facts": "n facts"}
 
 
 def summarize(run: Run) -> str:

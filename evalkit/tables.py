@@ -12,12 +12,13 @@ from evalkit.dataset import Case, Dataset, Unsupported
 from evalkit.errors import SHOWN, InputError, bullets
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
+from evalkit.measures import JUDGED, MEASURES
 from evalkit.points import Hit
-from evalkit.scoring import METRICS, score_rankings
+from evalkit.scoring import score_rankings
 from evalkit.settings import Retention
 
 SNIPPET = 200
-PARTIAL = ("judged", "precision_upper")
+PARTIAL = (JUDGED, "precision_upper")
 """Further columns of the scores under partial judgments: judged share and upper bound of precision at K."""
 _PAYLOAD = ("document_id", "chunk_id", "chunking_version", "document_type", "publication_state", "text")
 _RANKING = (
@@ -103,7 +104,7 @@ def make_tables(
     InputError
         A ranking holds a chunk that is no eligible chunk of the corpus, or scores that cannot be ranked.
     """
-    _refuse_unknown_chunks(dataset, chunks, pd.concat([rankings, deep], ignore_index=True))
+    _refuse_unknown_chunks(dataset, chunks, rankings, deep)
     judged = _graded(dataset, labels, rankings)
     scores = _scores(dataset, labels, rankings, ks)
     return Tables(
@@ -126,16 +127,19 @@ def _with_grade(columns: Sequence[str]) -> list[str]:
     return ordered
 
 
-def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], rankings: pd.DataFrame) -> None:
+def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], *rankings: pd.DataFrame) -> None:
     known = {(chunk.document_id, chunk.chunk_id) for chunk in chunks if dataset.is_eligible(chunk)}
-    returned = rankings[["case_id", *_KEY]].drop_duplicates()
-    unknown = [
-        row for row in returned.itertuples(index=False) if (row.document_id, row.chunk_id) not in known
-    ]
+    returned = pd.concat([table[_KEY].drop_duplicates() for table in rankings])
+    unknown = set(returned.itertuples(index=False, name=None)) - known
     if unknown:
-        named = [f"case {row.case_id}: {row.document_id} {row.chunk_id}" for row in unknown]
+        rows = pd.concat([table[["case_id", *_KEY]] for table in rankings]).drop_duplicates()
+        named = [
+            f"case {case_id}: {document_id} {chunk_id}"
+            for case_id, document_id, chunk_id in rows.itertuples(index=False, name=None)
+            if (document_id, chunk_id) in unknown
+        ]
         raise InputError(
-            f"{len(unknown)} returned chunks are no eligible chunks of data set {dataset.name}, so they cannot be "
+            f"{len(named)} returned chunks are no eligible chunks of data set {dataset.name}, so they cannot be "
             f"judged:{bullets(named, SHOWN)}\nindex the data set again, or check whose rankings "
             "these are"
         )
@@ -160,7 +164,7 @@ def _scores(dataset: Dataset, labels: Labels, rankings: pd.DataFrame, ks: Sequen
             "split": _texts([case.split for case in dataset.cases]),
         }
     )
-    measures = [*METRICS, "coverage", "complete", *(PARTIAL if dataset.judgments == "partial" else ())]
+    measures = [*MEASURES, *(PARTIAL if dataset.judgments == "partial" else ())]
     answerable = rankings[rankings["case_id"].isin(cases["case_id"])]
     table = cases.merge(pd.DataFrame({"k": np.asarray(ks, dtype=np.int64)}), how="cross")
     for part in (score_rankings(answerable, labels.judgments, ks), cover(answerable, labels, ks)):

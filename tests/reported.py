@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from evalkit.evaluation import evaluate, means
+from evalkit.evaluation import evaluate
 from evalkit.indexing import index
+from evalkit.measures import means
 from evalkit.plots.acceptance import errors_over_threshold, roc_and_risk, score_distributions
 from evalkit.plots.scores import categories_over_k, category_intervals, metrics_over_k
 from evalkit.plots.style import png

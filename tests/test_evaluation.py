@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.evaluation import MEASURES, evaluate, means
+from evalkit.evaluation import evaluate
 from evalkit.indexing import index
+from evalkit.measures import MEASURES, means
 from evalkit.runs import load_run
 from evalkit.settings import EvaluateSettings, IndexSettings
 from tests.conftest import copied
@@ -49,13 +49,12 @@ def test_scores_as_computed_outside(run):
 
 def test_means_and_category_means_with_their_n(run):
     figures = expected(run.record.dataset.name, "scores")["means"]
-    overall = means(run.scores).assign(category="all")
-    by_category = means(run.scores, by=("category", "k"))
-    for row in pd.concat([overall, by_category]).to_dict("records"):
-        wanted = figures[row["category"]][str(row["k"])]
-        assert row["n"] == wanted["n"]
-        for measure in MEASURES:
-            assert row[measure] == pytest.approx(wanted[measure], abs=1e-5)
+    for category, scores in [("all", run.scores), *run.scores.groupby("category")]:
+        for row in means(scores).to_dict("records"):
+            wanted = figures[category][str(row["k"])]
+            assert row["n"] == wanted["n"]
+            for measure in MEASURES:
+                assert row[measure] == pytest.approx(wanted[measure], abs=1e-5)
 
 
 def test_the_table_that_the_readme_shows(example_runs):

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
-from evalkit.evaluation import MEASURES, means
+from evalkit.measures import MEASURES, METRIC_LABELS, means
 from evalkit.plots import scores as figures
 from evalkit.plots.style import (
     INK,
-    METRIC_LABELS,
     METRIC_STYLES,
     label_ends,
     new_figure,

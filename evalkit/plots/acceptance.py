@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from evalkit.acceptance import auc
 from evalkit.plots.style import (
@@ -15,13 +14,13 @@ from evalkit.plots.style import (
     ORANGE,
     PURPLE,
     RED,
+    Drawn,
     new_figure,
     styled,
     unit_axis,
 )
 from evalkit.thresholds import Exploration
 
-Drawn = tuple[Figure, str]
 BINS = 40
 _KINDS = ((True, "answerable", BLUE), (False, "unsupported", ORANGE))
 

@@ -1,15 +1,13 @@
 """Figure of several chunkings: evidence found against the words of context it costs."""
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from evalkit.plots.style import INK, MARKERS, METRIC_LABELS, PALETTE, new_figure, styled, unit_axis
-
-MEASURES = ("coverage", "complete")
+from evalkit.measures import EVIDENCE, METRIC_LABELS
+from evalkit.plots.style import INK, MARKERS, PALETTE, Drawn, new_figure, styled, unit_axis
 
 
 @styled()
-def evidence_over_words(summary: pd.DataFrame) -> tuple[Figure, str]:
+def evidence_over_words(summary: pd.DataFrame) -> Drawn:
     """Draw coverage and complete over the mean words of context, a line a chunking and a point a K.
 
     Parameters
@@ -25,8 +23,8 @@ def evidence_over_words(summary: pd.DataFrame) -> tuple[Figure, str]:
     """
     names = list(dict.fromkeys(summary["chunking"]))
     n = int(summary["n"].max()) if len(summary) else 0
-    figure, grid = new_figure(9.4, 4.2, 1, len(MEASURES), sharey=True, sharex=True)
-    for axes, measure in zip(grid[0], MEASURES, strict=True):
+    figure, grid = new_figure(9.4, 4.2, 1, len(EVIDENCE), sharey=True, sharex=True)
+    for axes, measure in zip(grid[0], EVIDENCE, strict=True):
         for position, name in enumerate(names):
             rows = summary[summary["chunking"] == name].sort_values("words")
             color, marker = PALETTE[position % len(PALETTE)], MARKERS[position % len(MARKERS)]
@@ -42,8 +40,8 @@ def evidence_over_words(summary: pd.DataFrame) -> tuple[Figure, str]:
                     fontsize=8,
                     color=INK,
                 )
-        unit_axis(axes, METRIC_LABELS[measure] if measure == MEASURES[0] else "")
-        axes.set_ylabel("mean over cases" if measure == MEASURES[0] else "")
+        unit_axis(axes, METRIC_LABELS[measure] if measure == EVIDENCE[0] else "")
+        axes.set_ylabel("mean over cases" if measure == EVIDENCE[0] else "")
         axes.set_xlim(left=0)
         axes.set_xlabel("words of context (mean); number at a point: K")
         axes.set_title(f"{METRIC_LABELS[measure]} (n = {n} cases)")

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from evalkit.comparison import Comparison
 from evalkit.errors import some
-from evalkit.plots.style import BLUE, FAINT, GREY, INK, METRIC_LABELS, METRIC_STYLES, RED, new_figure, styled
+from evalkit.measures import label
+from evalkit.plots.style import BLUE, FAINT, GREY, INK, METRIC_STYLES, RED, Drawn, new_figure, styled
 
-Drawn = tuple[Figure, str]
 CASES = 40
 
 
@@ -36,7 +35,7 @@ def mean_differences(comparison: Comparison) -> Drawn:
         style = METRIC_STYLES.get(row["metric"], {"color": GREY, "marker": "o"})
         axes.hlines(place, row["low"], row["high"], color=style["color"], linewidth=5, alpha=0.45)
         axes.plot(row["difference"], place, linestyle="none", **style)
-    axes.set_yticks(places, [f"{_label(row['metric'])}@{row['k']}" for row in table.to_dict("records")])
+    axes.set_yticks(places, [f"{label(row['metric'])}@{row['k']}" for row in table.to_dict("records")])
     axes.set_ylim(max(1, len(table)) - 0.4, -0.6)
     reach = np.abs(table[["low", "high", "difference"]].to_numpy(dtype=np.float64))
     widest = 1.12 * max([0.01, *reach[np.isfinite(reach)]])
@@ -45,7 +44,7 @@ def mean_differences(comparison: Comparison) -> Drawn:
     axes.set_title(f"Candidate minus baseline, 95 % intervals (n = {_ns(table)})")
     at_k = table[table["k"] == comparison.k]
     words = [
-        f"{_label(row['metric'])} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f})"
+        f"{label(row['metric'])} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f})"
         for row in at_k.to_dict("records")
     ]
     return figure, (
@@ -105,10 +104,6 @@ def changed_cases(comparison: Comparison, limit: int = CASES) -> Drawn:
         f"Bars of the difference of required evidence for the {len(cases)} of {len(comparison.cases)} cases that "
         f"changed at K = {comparison.k}: {words}. Worst: {worst}."
     )
-
-
-def _label(metric: str) -> str:
-    return METRIC_LABELS.get(metric, metric)
 
 
 def _ns(table: pd.DataFrame) -> str:

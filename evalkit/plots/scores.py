@@ -6,22 +6,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from evalkit.measures import METRIC_LABELS
 from evalkit.plots.style import (
     BLUE,
     FAINT,
     INK,
-    METRIC_LABELS,
     METRIC_STYLES,
     ORANGE,
+    Drawn,
     label_ends,
     new_figure,
     styled,
     unit_axis,
 )
 
-Drawn = tuple[Figure, str]
 ANALYSED = ("recall", "ndcg", "coverage", "complete")
 
 
@@ -32,7 +31,7 @@ def metrics_over_k(means: pd.DataFrame, title: str = "Means over K") -> Drawn:
     Parameters
     ----------
     means
-        A row a K: ``k``, the measures and ``n``, as `evaluation.means` gives them.
+        A row a K: ``k``, the measures and ``n``, as `measures.means` gives them.
     title
         Title; the number of cases is added.
 

@@ -25,15 +25,8 @@ MARKERS = ("o", "s", "^", "D", "v", "X")
 INK = "#22262b"
 FAINT = "#6b7076"
 
-METRIC_LABELS = {
-    "precision": "precision",
-    "recall": "recall",
-    "reciprocal_rank": "MRR",
-    "ndcg": "nDCG",
-    "coverage": "coverage",
-    "complete": "complete",
-}
-"""Name of the mean of each measure, as tables and figures write it."""
+Drawn = tuple[Figure, str]
+"""A figure and its alt text."""
 
 METRIC_STYLES: dict[str, dict[str, Any]] = {
     "precision": {"color": GREY, "marker": "o"},

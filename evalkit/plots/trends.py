@@ -4,12 +4,12 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.plots.scores import Drawn
+from evalkit.measures import METRIC_LABELS
 from evalkit.plots.style import (
     FAINT,
     MARKERS,
-    METRIC_LABELS,
     PALETTE,
+    Drawn,
     new_figure,
     styled,
     unit_axis,

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from evalkit.plots.style import BLUE, INK, RED, new_figure, styled
+from evalkit.plots.style import BLUE, INK, RED, Drawn, new_figure, styled
 
 
 @styled()
-def evidence_waterfall(steps: pd.DataFrame) -> tuple[Figure, str]:
+def evidence_waterfall(steps: pd.DataFrame) -> Drawn:
     """Draw how many required facts are left after each step.
 
     Parameters

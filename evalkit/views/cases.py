@@ -6,6 +6,7 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
+from evalkit.measures import JUDGED, METRIC_LABELS
 from evalkit.runs import Run
 from evalkit.views.markup import banner, case_anchor, page, render
 from evalkit.views.quotes import Quotes, highlight, label_quotes
@@ -179,15 +180,7 @@ def _outcome(score: Row, facts: pd.DataFrame, results: int) -> tuple[str, bool]:
 
 
 def _score_sentence(score: Row, k: int) -> str:
-    named = {
-        "precision": "precision",
-        "recall": "recall",
-        "reciprocal_rank": "reciprocal rank",
-        "ndcg": "nDCG",
-        "coverage": "coverage",
-        "complete": "complete",
-        "judged": "judged",
-    }
+    named = {**METRIC_LABELS, "reciprocal_rank": "reciprocal rank", JUDGED: JUDGED}
     values = [f"{label} {number(score[name])}" for name, label in named.items() if name in score.index]
     return f"At K = {k}: {', '.join(values)}."
 

@@ -7,7 +7,7 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.errors import refuse
-from evalkit.evaluation import MEASURES
+from evalkit.measures import MEASURES
 from evalkit.runs import Run
 from evalkit.statistics import FEW, mean_intervals
 from evalkit.views.cases import weakest_first

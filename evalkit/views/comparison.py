@@ -8,7 +8,7 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.comparison import Comparison, fact_standing
-from evalkit.plots.style import METRIC_LABELS
+from evalkit.measures import METRIC_LABELS, label
 from evalkit.runs import Run
 from evalkit.statistics import ALPHA, least_changed_cases
 from evalkit.views.markup import banner, case_anchor, page, render
@@ -218,7 +218,7 @@ def _means_table(means: pd.DataFrame, caption: str) -> Markup:
     rows = means.to_dict("records")
     frame = pd.DataFrame(
         {
-            "metric": [f"{_label(row['metric'])}@{row['k']}" for row in rows],
+            "metric": [f"{label(row['metric'])}@{row['k']}" for row in rows],
             "n": means["n"].to_numpy(),
             "baseline": means["baseline"].to_numpy(),
             "candidate": means["candidate"].to_numpy(),
@@ -326,10 +326,6 @@ def _p(value: float) -> str:
     if pd.isna(value):
         return MISSING
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
-
-
-def _label(metric: str) -> str:
-    return METRIC_LABELS.get(metric, metric.replace("_", " "))
 
 
 def _sentence(note: str) -> str:

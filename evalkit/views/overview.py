@@ -6,7 +6,7 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
-from evalkit.evaluation import MEASURES, means
+from evalkit.measures import MEASURES, means
 from evalkit.runs import Run
 from evalkit.statistics import FEW
 from evalkit.views.cases import retention_notice, shown_cases, weakest_first
@@ -66,7 +66,7 @@ def what_was_run(run: Run) -> HTML:
 def headline(run: Run) -> HTML:
     """Show the macro means at every K, each with its n; judged@K and the bound of precision for partial judgments."""
     measures = [*MEASURES, *(["judged"] if "judged" in run.scores else [])]
-    frame = means(run.scores, ("k",), measures)
+    frame = means(run.scores, measures)
     if (frame["n"] == frame["n_facts"]).all():
         frame = frame.drop(columns="n_facts")
     if "judged" in frame:

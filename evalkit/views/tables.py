@@ -10,13 +10,13 @@ import pandas as pd
 from markupsafe import Markup, escape
 from pandas.io.formats.style import Styler
 
-from evalkit.plots.style import METRIC_LABELS
+from evalkit.measures import JUDGED, METRIC_LABELS
 from evalkit.views.markup import case_link, render
 
 MISSING = "–"
 LONG_TEXT = 40
 BAR = "rgba(87,144,252,.30)"
-SCORE_COLUMNS = (*METRIC_LABELS, "judged")
+SCORE_COLUMNS = (*METRIC_LABELS, JUDGED)
 LABELS = {
     **METRIC_LABELS,
     "case_id": "case",
