@@ -40,9 +40,6 @@ def servers(tmp_path, monkeypatch):
     ollama.key = SECRETS["OLLAMA_API_KEY"]
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
     monkeypatch.setattr(transport, "FIRST_PAUSE", 0.001)
     with qdrant, ollama:
         monkeypatch.setenv("QDRANT_URL", qdrant.url)
