@@ -1,20 +1,18 @@
 """Rankings in blocks of whole queries, so that a ranking of any size is read in bounded memory."""
 
-import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.ids import Ids, as_arrow, as_numpy, changes, take, values_at
+from evalkit.ids import BLOCK_ROWS, Ids, as_arrow, as_numpy, changes, take, values_at
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
-BLOCK_ROWS = 1 << 16  # arrays of a block stay in the processor's cache
 _PARTITIONS = 64
 _PARTITION_ROWS = 1 << 20
 
@@ -149,6 +147,9 @@ def gathered(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
     Block
         Whole queries in no particular order; rows of a query keep their order.
     """
+    import tempfile
+    from pathlib import Path
+
     import pyarrow as pa
 
     with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
@@ -159,7 +160,7 @@ def gathered(batches: "Iterable[pa.RecordBatch]") -> Iterator[Block]:
             yield from slices(together(queries, documents, as_numpy(scores)))
 
 
-def _partitions(batches: "Iterable[pa.RecordBatch]", folder: Path) -> list[Path]:
+def _partitions(batches: "Iterable[pa.RecordBatch]", folder: "Path") -> "list[Path]":
     """Write the rows of a query into one file out of many, the same for all its rows."""
     import pyarrow as pa
 
@@ -179,7 +180,9 @@ def _partitions(batches: "Iterable[pa.RecordBatch]", folder: Path) -> list[Path]
     return sorted(folder.iterdir())
 
 
-def _write_parts(waiting: "list[pa.RecordBatch]", writers: "dict[int, Any]", folder: Path) -> None:
+def _write_parts(waiting: "list[pa.RecordBatch]", writers: "dict[int, Any]", folder: "Path") -> None:
+    import zlib
+
     import pyarrow as pa
 
     table = pa.Table.from_batches(waiting)

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 Ids = Any  # a pyarrow array of strings or a numpy array of int64
 
+BLOCK_ROWS = 1 << 16  # arrays of so many rows stay in the processor's cache
 _SPREAD = np.uint64(
     0x9E3779B97F4A7C15
 )  # 2**64 / golden ratio: spreads neighbouring numbers over the upper bits
@@ -76,6 +76,8 @@ def as_ids(column: Any, name: str) -> Ids:  # noqa: ANN401 - a pandas or pyarrow
 
 
 def _uuids(column: Any, name: str) -> "pa.Array":  # noqa: ANN401
+    from uuid import UUID
+
     import pyarrow as pa
 
     listed = list(column)
@@ -135,11 +137,14 @@ def changes(ids: Ids) -> NDArray[np.bool_]:
     """Tell, for all ids but the last, whether the next one is another id."""
     if isinstance(ids, np.ndarray):
         return np.not_equal(ids[1:], ids[:-1])
-    text = _Text(ids)
-    other = np.not_equal(text.length[1:], text.length[:-1])
-    for step in range(-(-text.longest // 8)):
-        word = text.word(step)
-        other |= word[1:] != word[:-1]
+    other = np.zeros(max(len(ids) - 1, 0), np.bool_)
+    for begin in range(0, len(other), BLOCK_ROWS):
+        text = _Text(ids[begin : begin + BLOCK_ROWS + 1])
+        part = other[begin : begin + BLOCK_ROWS]
+        part |= text.length[1:] != text.length[:-1]
+        for step in range(-(-text.longest // 8)):
+            word = text.word(step)
+            part |= word[1:] != word[:-1]
     return other
 
 

@@ -98,10 +98,12 @@ class Scores:
             ``category, k, n, precision, recall, reciprocal_rank, ndcg``.
         """
         own = [str(categories.get(query, NO_CATEGORY)) for query in self.queries]
-        names, code = np.unique(np.array(own, object).astype(str), return_inverse=True)
+        names = sorted(set(own))
+        place = dict(zip(names, range(len(names)), strict=True))
+        code = np.array([place[name] for name in own])
         n = np.bincount(code)
         frame = {
-            "category": np.repeat(names, len(self.ks)),
+            "category": np.repeat(np.array(names), len(self.ks)),
             "k": np.tile(self.ks, len(names)),
             "n": np.repeat(n, len(self.ks)),
         }
