@@ -59,7 +59,7 @@ def ties_at_cutoff(deep: pd.DataFrame, ks: Sequence[int], threshold: float | Non
     dict
         K as text -> sorted case ids; an empty list where no tie group crosses K.
     """
-    scored = deep if threshold is None else deep[deep["score"].astype("float32") > np.float32(threshold)]
+    scored = above(deep, threshold)
     wide = scored.set_index(["case_id", "rank"])["score"]
     ties = {}
     for k in ks:
@@ -69,6 +69,15 @@ def ties_at_cutoff(deep: pd.DataFrame, ks: Sequence[int], threshold: float | Non
         equal = last.reindex(beyond.index) == beyond
         ties[str(k)] = sorted(equal.index[equal])
     return ties
+
+
+def above(rankings: pd.DataFrame, threshold: float | None) -> pd.DataFrame:
+    """Keep the rows whose score is above a threshold, both as float32, as the engine does; None keeps all."""
+    return (
+        rankings
+        if threshold is None
+        else rankings[rankings["score"].astype("float32") > np.float32(threshold)]
+    )
 
 
 def compare_with_exact(returned: pd.DataFrame, exact: pd.DataFrame) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from evalkit.edge_shards import HeldElsewhere, Shard, engine_errors, require_spa
 from evalkit.embedding import Vectors
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.files import TEMPORARY, disk_errors, sweep, write_whole
-from evalkit.points import CollectionState, Filter, Hit, Point, as_float32, point_vectors
+from evalkit.points import CollectionState, Filter, Hit, Point, point_vectors
 from evalkit.settings import ServerSettings
 from evalkit.transport import Deadline
 
@@ -274,23 +274,28 @@ class EmbeddedStore:
             exact=exact,
             quantization=edge.QuantizationSearchParams(ignore=exact, rescore=True),
         )
+        conditions = _filter(filter)
         requests = [
             edge.QueryRequest(
-                query=edge.Query.Nearest(vector.tolist()),
-                filter=_filter(filter),
+                query=edge.Query.Nearest(vector),
+                filter=conditions,
                 limit=limit,
                 score_threshold=threshold,
                 params=params,
                 with_payload=True,
             )
-            for vector in vectors
+            for vector in vectors.tolist()
         ]
         with engine_errors(f"querying collection {collection!r}"):
             answers = engine.query_batch(edge.QueryBatchRequest(requests))
-        return [
-            [Hit(str(hit.id), as_float32(hit.score), dict(hit.payload or {})) for hit in answer]
-            for answer in answers
-        ]
+        # The engine gives a float32 as the Python float of the same value.
+        return [[Hit(str(hit.id), hit.score, hit.payload or {}) for hit in answer] for answer in answers]
+
+    def is_exact(self, collection: str) -> bool:
+        """Tell whether there is no approximate index, so that every search is exact."""
+        engine = self._engine(collection)
+        with engine_errors(f"reading collection {collection!r}"):
+            return engine.info().indexed_vectors_count == 0
 
     def finish(self, collection: str) -> None:
         """Flush; build the approximate index if the collection was created with one.

@@ -222,6 +222,8 @@ def check_vectors(
             f"{what}: vectors of {wanted} numbers wanted, {vectors.shape[1]} found, first for {names[0]}; "
             "is this the model that the others came from?"
         )
+    if _are_unit(vectors):
+        return
     finite = np.isfinite(vectors).all(axis=1)
     lengths = np.linalg.norm(np.where(finite[:, None], vectors, 0.0).astype(np.float64), axis=1)
     faults = [
@@ -235,11 +237,11 @@ def check_vectors(
         )
 
 
-def are_unit(vectors: NDArray[np.floating]) -> bool:
-    """Tell quickly whether all rows are finite and of unit length, as `check_vectors` wants them."""
+def _are_unit(vectors: NDArray[np.floating]) -> bool:
+    """Tell quickly whether all rows are surely finite and of unit length."""
     squares = np.einsum("ij,ij->i", vectors, vectors)
-    # A value that is not finite makes the sum so, and NaN is never near; a length within a tolerance has its
-    # square within twice that: the bound here is a little stricter, and what fails it is looked at closely.
+    # A value that is not finite makes the sum so, and NaN is never near. A length within the tolerance has its
+    # square within twice that: this is stricter, and what fails it is looked at closely.
     return bool((np.abs(squares - 1.0) < NORM_TOLERANCE).all())
 
 

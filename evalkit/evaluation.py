@@ -45,7 +45,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Retrieved:
-    """Rankings as they came; ``exact`` are those of exact search, asked for anew only where others are approximate."""
+    """Rankings as they came; ``exact`` holds those of exact search, asked for anew only where the others are not."""
 
     rankings: pd.DataFrame
     deep: pd.DataFrame

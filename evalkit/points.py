@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from evalkit.embedding import Vectors, are_unit, check_vectors
+from evalkit.embedding import Vectors, check_vectors
 from evalkit.errors import SHOWN, InputError, bullets
 from evalkit.settings import ServerSettings
 
@@ -192,6 +192,9 @@ class Store(Protocol):
             One list a vector, best first.
         """
 
+    def is_exact(self, collection: str) -> bool:
+        """Tell whether every search is exact, because the collection has no approximate index."""
+
     def finish(self, collection: str) -> None:
         """Bring the collection into its lasting form after the last upsert, and wait for it."""
 
@@ -219,8 +222,7 @@ def point_vectors(points: Sequence[Point], dimension: int) -> Vectors:
             f"{bullets(wrong, SHOWN)}\nthey come from another embedding model than the collection's"
         )
     vectors = np.array([point.vector for point in points], np.float32)
-    if not are_unit(vectors):
-        check_vectors(vectors, dimension, list(map(stored_name, points)), "points to store", InputError)
+    check_vectors(vectors, dimension, list(map(stored_name, points)), "points to store", InputError)
     return vectors
 
 

@@ -1,6 +1,8 @@
 """One retrieval: many questions, one filter, one K; nothing comes through that the filter does not allow."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import isfinite
 
 import numpy as np
 
@@ -61,6 +63,31 @@ def retrieve(
         is not finite, scores at or below the threshold or not in descending order, or an exact search that gave
         fewer hits than there are passages to give.
     """
+    asked = retrieve_batches(
+        store, collection, names, vectors, filter, k, threshold=threshold, exact=exact, hnsw_ef=hnsw_ef
+    )
+    return [hits for _, answers in asked for hits in answers]
+
+
+def retrieve_batches(
+    store: Store,
+    collection: str,
+    names: Sequence[str],
+    vectors: Vectors,
+    filter: Filter,
+    k: int,
+    *,
+    threshold: float | None = None,
+    exact: bool = False,
+    hnsw_ef: int | None = None,
+) -> Iterator[tuple[Sequence[str], list[list[Hit]]]]:
+    """Ask as `retrieve` does, with its parameters and errors, and give the answers of one request after another.
+
+    Yields
+    ------
+    names, answers
+        The questions of one request, at most `BATCH`, and their hits.
+    """
     if k < 1:
         raise InputError(f"K must be at least 1, found {k}")
     if threshold is not None and not np.isfinite(threshold):
@@ -68,11 +95,10 @@ def retrieve(
             f"threshold must be a finite number, found {threshold}; leave it out to switch it off"
         )
     if not len(names):
-        return []
+        return
     check_vectors(vectors, store.dimension(collection), names, "query vectors", InputError)
     allowed = {field: frozenset(values) for field, values in filter.items()}
     complete = min(k, store.count(collection, filter)) if exact and threshold is None else 0
-    found: list[list[Hit]] = []
     batch = max(1, min(BATCH, NUMBERS // vectors.shape[1]))
     for start in range(0, len(names), batch):
         part = names[start : start + batch]
@@ -84,37 +110,50 @@ def retrieve(
                 f"Qdrant answered {len(answers)} of {len(part)} questions in one request; run again, "
                 "and check what stands between here and the server"
             )
+        _guard_payloads(part, answers, allowed)
         for name, hits in zip(part, answers, strict=True):
-            _guard_payload(name, hits, allowed)
             _guard_ranking(name, hits, k, threshold, complete)
-        found.extend(answers)
-    return found
+        yield part, answers
 
 
-def _guard_payload(name: str, hits: Sequence[Hit], allowed: dict[str, frozenset[str]]) -> None:
+def _guard_payloads(
+    names: Sequence[str], answers: Sequence[Sequence[Hit]], allowed: dict[str, frozenset[str]]
+) -> None:
+    """Refuse hits that the filter does not allow: the values of all hits at once, then, to name it, one by one."""
+    payloads = [hit.payload for hits in answers for hit in hits]
+    for field, values in allowed.items():
+        try:
+            if {payload.get(field) for payload in payloads} <= values:
+                continue
+        except TypeError:
+            pass  # a list or mapping, which no filter allows
+        for name, hits in zip(names, answers, strict=True):
+            _guard_payload(name, hits, field, values)
+
+
+def _guard_payload(name: str, hits: Sequence[Hit], field: str, values: frozenset[str]) -> None:
     for hit in hits:
-        for field, values in allowed.items():
-            value = hit.payload.get(field)
-            if not isinstance(value, str) or value not in values:
-                raise InputError(
-                    f"case {name}: Qdrant returned {stored_name(hit)} with {field} = {value!r}, which the filter "
-                    f"does not allow (allowed: {', '.join(sorted(values))}); the collection is not what was indexed: "
-                    "index it again with recreate"
-                )
+        value = hit.payload.get(field)
+        if not isinstance(value, str) or value not in values:
+            raise InputError(
+                f"case {name}: Qdrant returned {stored_name(hit)} with {field} = {value!r}, which the filter "
+                f"does not allow (allowed: {', '.join(sorted(values))}); the collection is not what was indexed: "
+                "index it again with recreate"
+            )
 
 
 def _guard_ranking(name: str, hits: Sequence[Hit], k: int, threshold: float | None, complete: int) -> None:
-    scores = np.asarray([hit.score for hit in hits], dtype=np.float32)
+    scores = [hit.score for hit in hits]
     fault = None
     if len(hits) > k:
         fault = f"{len(hits)} hits for K = {k}"
     elif len({hit.id for hit in hits}) < len(hits):
         fault = "a passage twice in one ranking"
-    elif not np.isfinite(scores).all():
+    elif not all(map(isfinite, scores)):
         fault = "a score that is not finite"
-    elif (np.diff(scores) > 0).any():
+    elif any(later > score for score, later in pairwise(scores)):
         fault = "scores that are not in descending order"
-    elif threshold is not None and (scores <= np.float32(threshold)).any():
+    elif threshold is not None and scores and np.float32(scores[-1]) <= np.float32(threshold):
         fault = f"a score at or below the threshold {threshold:g}"
     elif len(hits) < complete:
         fault = f"{len(hits)} hits from exact search where {complete} passages can be given"

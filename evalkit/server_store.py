@@ -242,10 +242,11 @@ class ServerStore:
             hnsw_ef=hnsw_ef,
             quantization=models.QuantizationSearchParams(ignore=exact, rescore=True),
         )
+        conditions = _filter(filter)
         requests = [
             models.QueryRequest(
                 query=vector,
-                filter=_filter(filter),
+                filter=conditions,
                 limit=limit,
                 score_threshold=threshold,
                 params=params,
@@ -261,6 +262,11 @@ class ServerStore:
             [Hit(str(hit.id), as_float32(hit.score), dict(hit.payload or {})) for hit in answer.points]
             for answer in answers
         ]
+
+    def is_exact(self, collection: str) -> bool:
+        """Tell whether there is no approximate index and no quantization, so that every search is exact."""
+        info = self._info(collection)
+        return not info.indexed_vectors_count and info.config.quantization_config is None
 
     def finish(self, collection: str) -> None:
         """Wait until the server has indexed everything (status green).
