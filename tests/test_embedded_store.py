@@ -251,6 +251,7 @@ def test_an_approximate_index_is_built_when_it_is_asked_for(tmp_path, settings):
             store.index_fields(name, ["half"])
             store.upsert(name, points)
             store.finish(name)
+        assert [store.is_exact(name) for name in ("exact", "approximate")] == [True, False]
         truth = store.query("exact", asked, only, 10)
         assert as_ids(store.query("exact", asked, only, 10, hnsw_ef=4)) == as_ids(truth)
         assert as_ids(store.query("approximate", asked, only, 10, exact=True)) == as_ids(truth)

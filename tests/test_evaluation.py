@@ -88,6 +88,7 @@ def test_checks_and_counts_are_recorded(example_runs):
     assert record.checks.prefix == {"pairs": 27, "differing": []}
     assert record.checks.exact_search["compared"] == 9
     assert record.checks.exact_search["recall"] == 1
+    assert record.checks.exact_search["approximate_index"] is False
     assert record.checks.ties == {"1": [], "3": [], "5": [], "10": []}
     assert record.counts["documents"] == 7
     assert record.counts["chunks"] == 11
@@ -150,3 +151,18 @@ def test_indexing_again_embeds_nothing(example_runs, example_outputs, tmp_path, 
     copied(example_outputs, copy)
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
     assert index(IndexSettings.checked(dataset="worker-runbooks")).counts["embedded"] == 0
+
+
+def test_where_an_approximate_index_stands_exact_search_is_asked_for_too(outputs):
+    index(IndexSettings.checked(dataset="platform-runbooks", hnsw_m=4, hnsw_ef_construct=4))
+    found = evaluate(EvaluateSettings.checked(dataset="platform-runbooks", ks=(10,), hnsw_ef=1))
+    exact = evaluate(EvaluateSettings.checked(dataset="platform-runbooks", ks=(10,), exact=True))
+    compared = found.record.checks.exact_search
+    assert (compared["approximate_index"], compared["compared"]) == (True, 132)
+    assert exact.record.checks.exact_search == {}
+    key = ["case_id", "document_id", "chunk_id"]
+    both = found.rankings[key].merge(exact.rankings[key]).groupby("case_id").size()
+    assert compared["recall"] == pytest.approx(
+        both.reindex(exact.questions["case_id"], fill_value=0).mean() / 10
+    )
+    assert compared["recall"] < 1

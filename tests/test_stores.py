@@ -104,6 +104,10 @@ def test_a_new_collection_carries_its_state_and_nothing_else(store, name):
     assert list(store.scroll(name, vectors=True)) == []
 
 
+def test_without_an_approximate_index_every_search_is_exact(store, filled):
+    assert store.is_exact(filled)
+
+
 def test_a_name_that_is_taken_is_refused(store, filled):
     with pytest.raises(InputError, match=f"{filled}.*recreate"):
         store.create(filled, 3, CollectionState("building", Fingerprint("a", "b", "c")), ServerSettings())
