@@ -64,7 +64,10 @@ def as_ids(column: Any, name: str) -> Ids:  # noqa: ANN401 - a pandas or pyarrow
         gap = array.is_null().to_pylist().index(True)
         raise InputError(f"{name}: row {gap} has no id; every row needs one")
     if pa.types.is_integer(array.type):
-        return as_numpy(array.cast(pa.int64()))
+        try:
+            return as_numpy(array.cast(pa.int64()))
+        except pa.ArrowInvalid:
+            raise InputError(f"{name}: whole numbers of 64 bits and more; convert the ids to text") from None
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or not len(array)):
@@ -240,20 +243,30 @@ class DocumentIndex:
         tuple of NDArray[np.int64]
             Positions in ``ids`` of the judged documents, ascending, and their numbers.
         """
-        rows = np.flatnonzero(self._table[prints >> self._shift])
+        table, shift = self._whole_numbers if isinstance(ids, np.ndarray) else self._texts
+        rows = np.flatnonzero(table[prints >> shift])
         found = [self.number.get(document, -1) for document in values_at(ids, rows)]
         numbers = np.array(found, np.int64)
         return rows[numbers >= 0], numbers[numbers >= 0]
 
     @cached_property
-    def _shift(self) -> np.uint64:
-        bits = int(np.clip(len(self.number).bit_length() + 6, 16, 22))
-        return np.uint64(64 - bits)
+    def _texts(self) -> tuple[NDArray[np.bool_], np.uint64]:
+        return _table(_text_array([one for one in self.number if isinstance(one, str)]))
 
     @cached_property
-    def _table(self) -> NDArray[np.bool_]:
-        table = np.zeros(1 << (64 - int(self._shift)), np.bool_)
-        documents = list(self.number)
-        ids = _text_array(documents) if isinstance(documents[0], str) else np.array(documents, np.int64)
-        table[fingerprints(ids) >> self._shift] = True
-        return table
+    def _whole_numbers(self) -> tuple[NDArray[np.bool_], np.uint64]:
+        # What is too large for 64 bits stands in no array of them.
+        return _table(np.array([one for one in self.number if _fits(one)], np.int64))
+
+
+def _fits(one: Any) -> bool:  # noqa: ANN401
+    return not isinstance(one, str) and -(2**63) <= one < 2**63
+
+
+def _table(ids: Ids) -> tuple[NDArray[np.bool_], np.uint64]:
+    """Mark the fingerprints of ids by their leading bits, and give how far to shift for these."""
+    bits = int(np.clip(len(ids).bit_length() + 6, 16, 22))
+    shift = np.uint64(64 - bits)
+    table = np.zeros(1 << bits, np.bool_)
+    table[fingerprints(ids) >> shift] = True
+    return table, shift

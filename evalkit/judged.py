@@ -82,6 +82,9 @@ def prepare(judgments: Any, ks: Sequence[int], gain: Gain = "exponential") -> Ju
     repeated = 0
     if not isinstance(judgments, Mapping):
         judgments, repeated = _from_columns(judgments)
+    elif not all(issubclass(kind, Mapping) for kind in set(map(type, judgments.values()))):
+        strange = next(query for query, held in judgments.items() if not isinstance(held, Mapping))
+        raise InputError(f"query {strange!r}: its judgments are no dictionary; wanted {{document: grade}}")
     counts = np.fromiter(map(len, judgments.values()), np.int64, len(judgments))
     grades = _grades(judgments, int(counts.sum()))
     relevant = np.bincount(np.repeat(np.arange(len(counts)), counts)[grades >= 1], minlength=len(counts)) > 0

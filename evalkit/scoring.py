@@ -82,11 +82,19 @@ def score_run(run: Any, judged: Judged, ties: Ties = "given") -> Scores:  # noqa
         return score_blocks(_blocks(run), judged, ties)
     from evalkit.mappings import in_lists, in_mappings
 
+    scored = _are(run, Mapping)
+    if not scored and not _are(run, list | tuple):
+        raise InputError(
+            "each ranking must be a dictionary of scores, or each a list of ids; convert the others"
+        )
     refuse_other_type("query", judged.numbers, run)
-    filled = next((ranking for ranking in run.values() if len(ranking)), ())
-    refuse_other_type("document", judged.documents.number, filled)
-    standing = in_mappings(run, judged, ties) if isinstance(filled, Mapping) else in_lists(run, judged)
+    refuse_other_type("document", judged.documents.number, next(filter(None, run.values()), ()))
+    standing = in_mappings(run, judged, ties) if scored else in_lists(run, judged)
     return _scores(judged, standing)
+
+
+def _are(run: Mapping[Any, Any], kind: Any) -> bool:  # noqa: ANN401 - a type or a union of types
+    return all(issubclass(own, kind) for own in set(map(type, run.values())))
 
 
 def score_blocks(blocks: "Iterable[Block]", judged: Judged, ties: Ties = "given") -> Scores:

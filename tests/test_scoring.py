@@ -271,6 +271,23 @@ def test_tables_with_gaps_or_without_columns_are_refused():
         score(floats, {"a": {"d": 1}}, (1,))
 
 
+def test_rankings_of_mixed_or_other_forms_are_refused():
+    for run in ({"a": {"d": 1.0}, "b": ["d"]}, {"a": "d"}, {"a": {"d"}}):
+        with pytest.raises(InputError, match="each ranking must be"):
+            score(run, {"a": {"d": 1}}, (1,))
+    with pytest.raises(InputError, match="'a': its judgments are no dictionary"):
+        score({"a": ["d"]}, {"a": ["d"]}, (1,))
+
+
+def test_whole_numbers_beyond_64_bits_are_refused_in_tables_and_fine_in_dictionaries():
+    large = 2**64 - 1
+    assert score({1: {large: 1.0}}, {1: {large: 1}}, (1,)).means()["recall"].tolist() == [1.0]
+    table = pd.DataFrame({"query_id": [1], "document_id": [5], "score": [1.0]})
+    assert score(table, {1: {5: 1, large: 1}}, (1,)).means()["recall"].tolist() == [0.5]
+    with pytest.raises(InputError, match="convert the ids to text"):
+        score(table.assign(document_id=np.array([large], np.uint64)), {1: {5: 1}}, (1,))
+
+
 # Ids that do not join
 
 
