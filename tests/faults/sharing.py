@@ -7,8 +7,9 @@ import json
 import os
 import sys
 
+import evalkit.embedded_store
 import evalkit.ollama_server
-import evalkit.qdrant_connection  # noqa: F401 - imported before the first fork
+import evalkit.qdrant_connection  # imported before the fork
 from evalkit.evaluation import evaluate
 from evalkit.indexing import index
 from evalkit.runs import write_run
@@ -16,6 +17,7 @@ from evalkit.settings import EvaluateSettings, IndexSettings
 
 
 def main(dataset: str) -> None:
+    evalkit.embedded_store.LOCK_WAIT = 120.0  # on a busy machine each takes longer
     chosen = {"dataset": dataset, "embedder": "ollama", "embeddings": "none", "embed_batch": 1}
     if os.fork() == 0:
         index(IndexSettings.checked(**chosen))

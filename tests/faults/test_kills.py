@@ -8,8 +8,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
+import nbformat
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -69,3 +72,51 @@ def test_a_kill_while_the_engine_writes_leaves_a_collection_that_ends_as_if_noth
         # Nothing between dropping the old collection and creating the new one.
         expected = {"complete": "unchanged", "building": "resumed"}
         assert one["outcome"] == (expected[one["states"][0]] if one["states"] else "created"), one
+
+
+SLEEP = "import os, pathlib, time\npathlib.Path(place).write_text(str(os.getpid()))\ntime.sleep(600)"
+RUN = """
+import sys
+from pathlib import Path
+from evalkit.notebooks import run_notebook
+run_notebook(Path(sys.argv[1]), {"place": sys.argv[2]}, Path(sys.argv[3]), progress=False)
+"""
+
+
+@pytest.mark.notebook
+def test_a_kill_while_a_notebook_runs_ends_its_kernel_and_leaves_nothing(tmp_path, outputs):
+    declared = nbformat.v4.new_code_cell('place: str = ""  # where', metadata={"tags": ["parameters"]})
+    notebook = nbformat.v4.new_notebook(cells=[declared, nbformat.v4.new_code_cell(SLEEP)])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, tmp_path / "probe.ipynb")
+    place, out = tmp_path / "pid", tmp_path / "out" / "probe.ipynb"
+    with tempfile.TemporaryDirectory() as scratch:  # names of sockets are in it, which have to be short
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(tmp_path / "probe.ipynb"), str(place), str(out)],
+            env=os.environ | {"TMPDIR": scratch},
+            cwd=ROOT,
+        )
+        try:
+            wait_for(lambda: place.exists() and place.read_text())
+        finally:
+            process.kill()
+            process.wait()
+        kernel = int(place.read_text())
+        wait_for(lambda: not is_running(kernel))
+    assert not out.exists()
+    assert not outputs.exists()
+
+
+def wait_for(condition) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is at work; one that has ended and waits to be collected is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -4,7 +4,8 @@ import json
 import os
 import sys
 
-import evalkit.qdrant_connection  # noqa: F401 - imported before the fork
+import evalkit.embedded_store
+import evalkit.qdrant_connection  # imported before the fork
 from evalkit.evaluation import evaluate
 from evalkit.indexing import index
 from evalkit.settings import EvaluateSettings, IndexSettings
@@ -24,6 +25,7 @@ def work() -> dict[str, object]:
 
 
 def main(number: int) -> None:
+    evalkit.embedded_store.LOCK_WAIT = 120.0  # on a busy machine each takes longer
     go, start = os.pipe()
     children = []
     for _ in range(number):
