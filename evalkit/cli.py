@@ -5,7 +5,8 @@ Heavy modules are imported inside the commands, so that ``--help`` answers at on
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from evalkit.errors import CriteriaNotMet, InfrastructureError, InputError
 
 if TYPE_CHECKING:
     from evalkit.settings import EvaluateSettings
+    from evalkit.writing import Progress
 
 EXIT_CODES: dict[type[BaseException], int] = {
     CriteriaNotMet: 1,
@@ -77,11 +79,20 @@ def index(
     collection: CollectionOption = None,
     embeddings: EmbeddingsOption = None,
     recreate: Annotated[bool, typer.Option(help="Replace a collection that holds something else.")] = False,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Layout of a new collection, repeatable: shards, replicas, vectors_on_disk, quantized, hnsw_m, "
+            "hnsw_ef_construct; and parallel uploads.",
+        ),
+    ] = None,
 ) -> None:
     """Chunk, embed and store a data set, then verify what is stored."""
     from evalkit.indexing import index as run_index
-    from evalkit.settings import IndexSettings
+    from evalkit.settings import IndexSettings, ServerSettings
 
+    layout = ServerSettings.from_texts(pairs(server or [], "--server", "shards=3"))
     settings = IndexSettings.checked(
         dataset=dataset,
         embedder=embedder,
@@ -91,8 +102,30 @@ def index(
         collection=collection,
         embeddings=embeddings,
         recreate=recreate,
+        **layout.model_dump(),
     )
-    typer.echo(run_index(settings).describe())
+    with indexing_bar() as progress:
+        report = run_index(settings, progress)
+    typer.echo(report.describe())
+
+
+@contextmanager
+def indexing_bar() -> "Iterator[Callable[[Progress], None]]":
+    """Show how far indexing is, its rate and the time left, on standard error; nothing where nothing is written."""
+    from tqdm import tqdm
+
+    bars: list[Any] = []
+
+    def update(progress: "Progress") -> None:
+        if not bars:
+            bars.append(tqdm(total=progress.total, unit=" chunks", mininterval=0.5, file=sys.stderr))
+        bars[0].update(progress.done - bars[0].n)
+
+    try:
+        yield update
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 @app.command()
@@ -237,8 +270,8 @@ def notebook(
     typer.echo(f"page {page}")
 
 
-def pairs(texts: list[str]) -> dict[str, str]:
-    """Read ``NAME=VALUE`` texts.
+def pairs(texts: list[str], option: str = "--parameter", example: str = "ks=[1,3,5]") -> dict[str, str]:
+    """Read ``NAME=VALUE`` texts; option and an example of it stand in the error.
 
     Raises
     ------
@@ -246,5 +279,5 @@ def pairs(texts: list[str]) -> dict[str, str]:
         One without ``=``.
     """
     if wrong := [text for text in texts if "=" not in text]:
-        raise InputError(f"--parameter {', '.join(map(repr, wrong))}: wanted NAME=VALUE, such as ks=[1,3,5]")
+        raise InputError(f"{option} {', '.join(map(repr, wrong))}: wanted NAME=VALUE, such as {example}")
     return dict(text.split("=", 1) for text in texts)

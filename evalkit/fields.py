@@ -85,11 +85,16 @@ def shown(value: object) -> str:
     return _Shortener().repr(value)
 
 
-def checked(model: type[Model], value: object, place: str, faults: list[str]) -> Model | None:
-    """Build a record, or list all that is wrong with its fields, each after its place unless that is empty."""
+def checked(
+    model: type[Model], value: object, place: str, faults: list[str], *, texts: bool = False
+) -> Model | None:
+    """Build a record, or list all that is wrong with its fields, each after its place unless that is empty.
+
+    With `texts` every value is a text, read by the type of its field.
+    """
     start = f"{place}: " if place else ""
     try:
-        return model.model_validate(value)
+        return model.model_validate_strings(value, strict=False) if texts else model.model_validate(value)
     except ValidationError as error:
         faults += [f"{start}{_words(fault, model)}" for fault in error.errors(include_url=False)]
     except RecursionError:

@@ -1,5 +1,6 @@
 """What a user can set for indexing and evaluating, checked before anything runs."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -35,8 +36,23 @@ class _Settings(BaseModel):
         InputError
             Unknown names or values outside their range; the text names each with the value found.
         """
+        return cls._checked(values, texts=False)
+
+    @classmethod
+    def from_texts(cls, values: Mapping[str, str]) -> Self:
+        """Build the settings from texts such as ``3`` and ``true``, each read by the type of its setting.
+
+        Raises
+        ------
+        InputError
+            As for `checked`.
+        """
+        return cls._checked(values, texts=True)
+
+    @classmethod
+    def _checked(cls, values: Mapping[str, Any], texts: bool) -> Self:
         faults: list[str] = []
-        settings = checked(cls, values, "", faults)
+        settings = checked(cls, values, "", faults, texts=texts)
         if settings is None:
             refuse("settings", faults, f"known settings: {', '.join(sorted(cls.model_fields))}")
         return settings
@@ -145,7 +161,8 @@ class EvaluateSettings(CollectionSettings):
     hnsw_ef
         Beam width of the approximate search; None is the engine's default.
     depth
-        Depth of the diagnostic ranking that is kept beside the scored ones and never scored.
+        Depth of the diagnostic ranking that is kept beside the scored ones and never scored; at least one rank more
+        than the largest K.
     retention
         How much of a retrieved text the record keeps: all, 200 characters, its SHA-256, or nothing.
     deadline

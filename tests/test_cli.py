@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from evalkit.cli import app
 from evalkit.runs import load_run
 from tests.conftest import copied
+from tests.fakes.qdrant import FakeQdrant
 
 
 @pytest.fixture
@@ -197,3 +198,44 @@ def test_gate_at_another_k(evalkit):
     code, out, _ = evalkit("gate", "latest", "--max-false-acceptance", "1", "--k", "3")
     assert code == 0
     assert "max_false_acceptance@3" in out
+
+
+def test_index_shows_how_far_it_is_and_how_fast(evalkit):
+    code, out, err = evalkit("index", "--collection", "anew")
+    assert code == 0
+    assert "points written" in out
+    assert "11/11" in err
+    assert "chunks/s" in err
+    assert "11/11" not in evalkit("index", "--collection", "anew")[2]
+
+
+@pytest.mark.server
+def test_the_layout_of_a_collection_reaches_the_server(evalkit, tmp_path, monkeypatch):
+    layout = {"shards": 3, "replicas": 2, "vectors_on_disk": True, "quantized": True, "hnsw_m": 8}
+    given = [f"--server={name}={str(value).lower()}" for name, value in layout.items()]
+    with FakeQdrant(tmp_path / "engine") as server:
+        monkeypatch.setenv("QDRANT_URL", server.url)
+        code, _, err = evalkit("index", *given, "--server", "hnsw_ef_construct=32", "--server", "parallel=2")
+        assert code == 0, err
+        made = next(one.body for one in server.requests if one.method == "PUT")
+    assert (made["shard_number"], made["replication_factor"]) == (3, 2)
+    assert made["vectors"]["on_disk"] is True
+    assert made["hnsw_config"] == {"m": 8, "ef_construct": 32}
+    assert made["quantization_config"]["scalar"]["type"] == "int8"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("shards", "wanted NAME=VALUE, such as shards=3"),
+        ("shards=many", "'many'"),
+        ("shards=0", "greater than or equal to 1"),
+        ("quantized=perhaps", "quantized"),
+        ("shard=3", "did you mean shards?"),
+        ("recreate=true", "unknown field recreate"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused(evalkit, given, text):
+    code, _, err = evalkit("index", "--server", given)
+    assert code == 2
+    assert text in err
