@@ -52,8 +52,8 @@ def export(
     csv: Annotated[bool, typer.Option("--csv", help="Every table of the run as CSV.")] = False,
 ) -> None:
     """Write a run as files of other tools; scores in TREC files come from the ranks, so that the order holds."""
-    from evalkit.exchange import export_beir, export_trec
-    from evalkit.runs import export_csv, load_run
+    from evalkit.exchange import export_beir, export_csv, export_trec
+    from evalkit.runs import load_run
 
     chosen = [
         form for form, wanted in ((export_trec, trec), (export_beir, beir), (export_csv, csv)) if wanted

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.comparability import Contract, contract, require_comparable
-from evalkit.errors import InputError
+from evalkit.evidence import rank_outside
 from evalkit.runs import Run, list_runs, load_run
 from evalkit.statistics import detectable_difference, mean_interval, sign_flip_test
 
@@ -69,7 +69,7 @@ def compare(baseline: Run, candidate: Run, k: int | None = None) -> Comparison:
         The runs cannot be compared (all reasons at once), or have no such K.
     """
     terms = require_comparable(baseline, candidate)
-    cutoff = checked_cutoff(baseline, k)
+    cutoff = baseline.cutoff(k)
     return Comparison(
         baseline=baseline,
         candidate=candidate,
@@ -112,22 +112,6 @@ def baseline_for(candidate: Run, ref: str | None = None) -> Run:
         if not contract(run, candidate).reasons:
             return run
     return candidate
-
-
-def checked_cutoff(run: Run, k: int | None) -> int:
-    """Give K, or the largest K of the run for None.
-
-    Raises
-    ------
-    InputError
-        The run was not evaluated at this K.
-    """
-    ks = run.record.search.ks
-    if k is None:
-        return ks[-1]
-    if k not in ks:
-        raise InputError(f"k: run {run.run_id} has no results at K = {k}; its cutoffs are {list(ks)}")
-    return k
 
 
 def mean_differences(baseline: Run, candidate: Run, terms: Contract) -> pd.DataFrame:
@@ -262,16 +246,12 @@ def fact_standing(fact: Mapping[Any, Any], side: str, run: Run, k: int) -> str:
     k
         Cutoff of the row.
     """
-    rank = fact[f"rank_{side}"]
     if fact[f"found_{side}"]:
-        return f"found at rank {rank}"
+        return f"found at rank {fact[f'rank_{side}']}"
     if pd.isna(fact[f"chunk_id_{side}"]):
         return "lost to chunking"
-    if pd.isna(rank):
-        return "not found, beyond the diagnostic depth"
-    if rank <= k and run.record.search.threshold is not None:
-        return f"below the threshold (rank {rank} without it)"
-    return f"not found, comes at rank {rank}"
+    search = run.record.search
+    return rank_outside(fact[f"rank_{side}"], k, search.depth, search.threshold)
 
 
 def rank_moves(baseline: Run, candidate: Run, k: int, terms: Contract) -> pd.DataFrame:

@@ -138,7 +138,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
             threshold=settings.threshold,
             exact=settings.exact,
             hnsw_ef=settings.hnsw_ef,
-            depth=settings.depth,
+            depth=_depth(settings),
             filter=dict(search_filter(subject)),
         ),
         retention=settings.retention,
@@ -222,13 +222,17 @@ def _retrieve(
 
     largest = settings.ks[-1]
     rankings = [ask(k, settings.threshold, settings.exact).assign(k=k) for k in settings.ks]
-    # One rank beyond the largest K shows whether equal scores cross it.
-    deep = ask(max(settings.depth, largest + 1), None, settings.exact)
+    deep = ask(_depth(settings), None, settings.exact)
     approximate = not (settings.exact or store.is_exact(collection))
     exact = ask(largest, settings.threshold, True) if approximate else above(deep, settings.threshold)
     return _Retrieved(
         pd.concat(rankings, ignore_index=True), deep, exact[exact["rank"] <= largest], approximate
     )
+
+
+def _depth(settings: EvaluateSettings) -> int:
+    """Give the depth of the diagnostic ranking: one rank beyond the largest K shows whether equal scores cross it."""
+    return max(settings.depth, settings.ks[-1] + 1)
 
 
 def _checks(found: _Retrieved, settings: EvaluateSettings, verified: dict[str, int]) -> Checks:

@@ -1,6 +1,7 @@
 """Facts and quotes: how much of the evidence of a question its first K chunks hold, and what is missing."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -95,6 +96,25 @@ def fact_table(rankings: pd.DataFrame, deep: pd.DataFrame, labels: Labels, ks: S
     table = facts.merge(best, on=_FACT, how="left")
     table["quote"] = table["quote"].fillna(table["first_quote"])
     return table.sort_values(_FACT, ignore_index=True)[_FACT_TABLE]
+
+
+def rank_outside(rank: Any, k: int, depth: int, threshold: float | None) -> str:  # noqa: ANN401 - a cell of a table
+    """Say at which rank of the diagnostic ranking a passage came that the first K do not hold.
+
+    Parameters
+    ----------
+    rank
+        From 1; missing when the diagnostic ranking does not hold the passage.
+    k, depth, threshold
+        Cutoff, depth of the diagnostic ranking, and the score to be above (None: off).
+    """
+    if pd.isna(rank):
+        return f"not within the first {depth} ranks"
+    if int(rank) > k:
+        return f"comes at rank {rank}, outside K = {k}"
+    if threshold is not None:
+        return f"would come at rank {rank}, but does not score above {threshold}"
+    return f"comes at rank {rank} when {depth} are asked for, but not when {k} are: the search is approximate"
 
 
 def _facts_at(rankings: pd.DataFrame, labels: Labels, ks: Sequence[int]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from evalkit.chunking import Chunk, chunk_documents
 from evalkit.dataset import Dataset, load_dataset
 from evalkit.errors import InputError, refuse
 from evalkit.files import whole_folder, write_whole
-from evalkit.runs import Run
+from evalkit.runs import TABLES, Run
 
 _RESERVED = re.compile(r"[\s#%]")
 _COLUMNS = ["case_id", "rank", "document_id", "chunk_id", "score"]
@@ -60,6 +60,32 @@ def export_trec(run: Run, folder: Path) -> list[Path]:
         folder / "run.trec": trec.write_run(_ranked(run), run.run_id),
         folder / "qrels.trec": trec.write_qrels(_judged(run)),
     }
+    for path, content in contents.items():
+        write_whole(path, content)
+    return list(contents)
+
+
+def export_csv(run: Run, folder: Path) -> list[Path]:
+    """Write the tables of a run as CSV files.
+
+    Parameters
+    ----------
+    run
+        The run to export.
+    folder
+        Folder for ``<table>.csv``, made when absent.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InfrastructureError
+        The disk refused.
+    """
+    contents = {folder / f"{name}.csv": getattr(run, name).to_csv(index=False) for name in TABLES}
     for path, content in contents.items():
         write_whole(path, content)
     return list(contents)

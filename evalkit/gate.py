@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.comparability import Contract, require_comparable
-from evalkit.comparison import case_changes, checked_cutoff, fact_changes, fact_standing
+from evalkit.comparison import case_changes, fact_changes, fact_standing
 from evalkit.criteria import FIGURES, Criteria, Figure
 from evalkit.errors import CriteriaNotMet, InputError, bullets, refuse, some
 from evalkit.measures import EVIDENCE
+from evalkit.records import accepted_when
 from evalkit.runs import Run
 
 _TOLERANCE = 1e-9  # a mean is a sum of rounded fractions: 0.95 must meet 0.95
@@ -136,7 +137,7 @@ def gate(run: Run, criteria: Criteria, baseline: Run | None = None) -> GateRepor
             "max_drop and max_regressed_cases compare with a baseline; give one with --baseline RUN"
         )
     terms = require_comparable(baseline, run) if baseline else None
-    k = checked_cutoff(run, criteria.k)
+    k = run.cutoff(criteria.k)
     faults: list[str] = []
     verdicts = [_minimum(run, figure, bound, faults) for figure, bound in criteria.min.items()]
     if criteria.max_false_acceptance is not None:
@@ -193,9 +194,8 @@ def _false_acceptance(run: Run, k: int, bound: float, faults: list[str]) -> Verd
     elif n < (wanted := run.record.counts.get("unsupported", n)):
         faults.append(f"max_false_acceptance: only {n} of {wanted} unsupported questions count at K = {k}")
     rate = accepted / n if n else math.nan
-    threshold = run.record.search.threshold
-    rule = "whatever returns a passage" if threshold is None else f"a top score above {threshold}"
-    detail = f"{accepted} of {n} unsupported questions accepted at K = {k} by {rule}"
+    rule = accepted_when(run.record.search.threshold)
+    detail = f"{accepted} of {n} unsupported questions accepted at K = {k} ({rule})"
     return Verdict(f"max_false_acceptance@{k}", rate, bound, "<=", n, rate <= bound + _TOLERANCE, detail)
 
 

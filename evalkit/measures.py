@@ -24,6 +24,9 @@ METRIC_LABELS = {
 }
 """Name of the mean of each measure, as tables and figures write it."""
 
+MISSING = "–"
+"""What stands for a figure that does not exist."""
+
 
 def label(measure: str) -> str:
     """Give the name of a mean for readers, also of one that is no measure, such as ``false_acceptance``."""

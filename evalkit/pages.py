@@ -28,7 +28,7 @@ from evalkit.layout import (
 from evalkit.measures import METRIC_LABELS, means
 from evalkit.plots.scores import metrics_over_k
 from evalkit.plots.trends import metric_trends
-from evalkit.runs import RUN_ID, Run, load_run, runs_folder
+from evalkit.runs import Run, load_run, run_ids
 from evalkit.views import overview
 from evalkit.views.tables import number
 
@@ -249,11 +249,9 @@ def trend_tables(runs: Iterable[Run]) -> dict[str, pd.DataFrame]:
 
 def _readable_runs() -> tuple[list[Run], list[str]]:
     runs, damaged = [], []
-    folder = runs_folder()
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    for name in sorted((name for name in names if RUN_ID.fullmatch(name)), reverse=True):
+    for run_id in run_ids():
         try:
-            run = load_run(name)
+            run = load_run(run_id)
             _ = run.scores
             runs.append(run)
         except InputError as error:
@@ -262,7 +260,7 @@ def _readable_runs() -> tuple[list[Run], list[str]]:
 
 
 def _row(run: Run, metrics: list[str]) -> dict[str, Any]:
-    record, k = run.record, run.record.search.ks[-1]
+    record, k = run.record, run.cutoff()
     at_k = means(run.scores[run.scores["k"] == k])
     figures: dict[str, Any] = {} if at_k.empty else dict(at_k.iloc[0])
     report = run.folder / "report" / FRONT_PAGE
@@ -274,7 +272,7 @@ def _row(run: Run, metrics: list[str]) -> dict[str, Any]:
         "dataset": f"{record.dataset.name}, version {record.dataset.version}",
         "model": f"{record.model.model} ({record.model.embedder})",
         "chunking": record.chunking,
-        "threshold": "off" if threshold is None else f"> {threshold:g}",
+        "threshold": "off" if threshold is None else f"> {threshold}",
         "k": k,
         "n": int(figures.get("n", 0)),
         "figures": [number(figures.get(metric)) for metric in metrics],

@@ -46,8 +46,13 @@ class StoreRecord(_Part):
     details: dict[str, Any] = {}
 
 
+def accepted_when(threshold: float | None) -> str:
+    """Say when a question counts as accepted by a threshold; None is off."""
+    return "anything returned" if threshold is None else f"score > {threshold}"
+
+
 class SearchRecord(_Part):
-    """How every question was asked; ``filter`` maps payload fields to allowed values."""
+    """How every question was asked; ``filter`` maps payload fields to allowed values, ``depth`` is that of ``deep``."""
 
     ks: tuple[int, ...]
     threshold: float | None
@@ -79,7 +84,8 @@ class Checks(_Part):
         For each K (as text) the cases whose tie group crosses it.
     exact_search
         At the largest K: ``compared`` questions, ``identical`` rankings, mean ``recall`` of the returned chunks
-        against exact search (null for exact runs), ``differing`` cases.
+        against exact search, ``differing`` cases; ``approximate_index`` is false where the engine has built none, so
+        that the diagnostic ranking, being exact, is what is compared. Empty for exact runs.
     """
 
     verification: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Run folders under ``outputs/runs``: written once and whole, read back with checks, listed, exported."""
+"""Run folders under ``outputs/runs``: written once and whole, read back with checks, listed."""
 
 import re
 from dataclasses import dataclass
@@ -67,6 +67,21 @@ class Run:
     def deep(self) -> pd.DataFrame:
         """The diagnostic ranking of every question, never scored."""
         return self._read("deep")
+
+    def cutoff(self, k: int | None = None) -> int:
+        """Give K, or the largest K of the run for None.
+
+        Raises
+        ------
+        InputError
+            The run was not evaluated at this K.
+        """
+        ks = self.record.search.ks
+        if k is None:
+            return ks[-1]
+        if k not in ks:
+            raise InputError(f"k: run {self.run_id} has no results at K = {k}; its cutoffs are {list(ks)}")
+        return k
 
     def _read(self, name: str) -> pd.DataFrame:
         path = self.folder / f"{name}.parquet"
@@ -142,6 +157,14 @@ def load_run(ref: str | Path) -> Run:
     return Run(record.run_id, folder, record)
 
 
+def run_ids() -> list[str]:
+    """List the ids of all run folders, newest first."""
+    folder = runs_folder()
+    if not folder.is_dir():
+        return []
+    return sorted((path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)), reverse=True)
+
+
 def list_runs() -> pd.DataFrame:
     """List all runs, newest first.
 
@@ -153,7 +176,7 @@ def list_runs() -> pd.DataFrame:
     """
     columns = "run_id started dataset version embedder model chunking collection threshold ks folder".split()
     rows = []
-    for run_id in _run_ids():
+    for run_id in run_ids():
         record = load_run(run_id).record
         rows.append(
             (
@@ -173,43 +196,8 @@ def list_runs() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def export_csv(run: Run, folder: Path) -> list[Path]:
-    """Write the tables of a run as CSV files.
-
-    Parameters
-    ----------
-    run
-        The run to export.
-    folder
-        Folder for ``<table>.csv``, made when absent.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-
-    Raises
-    ------
-    InfrastructureError
-        The disk refused.
-    """
-    written = []
-    for name in TABLES:
-        path = folder / f"{name}.csv"
-        write_whole(path, getattr(run, name).to_csv(index=False))
-        written.append(path)
-    return written
-
-
-def _run_ids() -> list[str]:
-    folder = runs_folder()
-    if not folder.is_dir():
-        return []
-    return sorted((path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)), reverse=True)
-
-
 def _newest() -> str:
-    return f"newest runs: {', '.join(_run_ids()[:5]) or 'none yet; run `evalkit evaluate` first'}"
+    return f"newest runs: {', '.join(run_ids()[:5]) or 'none yet; run `evalkit evaluate` first'}"
 
 
 def _folder_of(ref: str) -> Path:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.measures import MISSING
+
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
 FLIPS = 100_000
@@ -203,6 +205,11 @@ def sign_flip_test(differences: ArrayLike, *, seed: int = 0) -> PairedTest:
     if exact:
         return PairedTest(extreme / patterns, "exact")
     return PairedTest((extreme + 1) / (patterns + 1), "resampled")
+
+
+def p_text(p: float) -> str:
+    """Write a p-value with three digits, never as 0; one that does not exist as a dash."""
+    return MISSING if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _signed_sums(values: NDArray[np.float64], seed: int) -> Iterator[NDArray[np.float64]]:

@@ -1,11 +1,11 @@
 """A run in a few lines of text, for terminals and logs."""
 
-import math
-
 from evalkit.comparison import Comparison
 from evalkit.errors import some
-from evalkit.measures import METRIC_LABELS, means
+from evalkit.measures import METRIC_LABELS, MISSING, means
+from evalkit.records import accepted_when
 from evalkit.runs import Run
+from evalkit.statistics import p_text
 
 COLUMNS = {"k": "K", **METRIC_LABELS, "n": "n", "n_facts": "n facts"}
 
@@ -25,13 +25,13 @@ def summarize(run: Run) -> str:
         their evidence at the largest K, notices, and where the run lies.
     """
     record = run.record
-    largest = record.search.ks[-1]
+    largest = run.cutoff()
     table = means(run.scores)[list(COLUMNS)].rename(columns=COLUMNS)
     lines = [
         f"{record.dataset.name} (version {record.dataset.version}), {record.model.model} ({record.model.embedder}), "
         f"{record.chunking}",
         "",
-        table.to_string(index=False, float_format="{:.3f}".format, na_rep="-"),
+        table.to_string(index=False, float_format="{:.3f}".format, na_rep=MISSING),
         "",
         _incomplete(run, largest),
         _unsupported(run, largest),
@@ -54,8 +54,7 @@ def _incomplete(run: Run, k: int) -> str:
 
 def _unsupported(run: Run, k: int) -> str:
     asked = run.questions[(run.questions["k"] == k) & ~run.questions["answerable"]]
-    threshold = run.record.search.threshold
-    rule = "anything returned, no threshold" if threshold is None else f"score > {threshold:g}"
+    rule = accepted_when(run.record.search.threshold)
     return f"unsupported questions accepted at K={k}: {asked['accepted'].sum()} of {len(asked)} ({rule})"
 
 
@@ -79,7 +78,7 @@ def describe_comparison(comparison: Comparison) -> str:
         f"baseline {comparison.baseline.run_id}, candidate {comparison.candidate.run_id}",
         differs.to_string(index=False) if len(differs) else "no setting differs",
         comparison.means[columns].to_string(
-            index=False, float_format="{:.3f}".format, formatters={"p": _p_value}, na_rep="-"
+            index=False, float_format="{:.3f}".format, formatters={"p": p_text}, na_rep=MISSING
         ),
         f"cases that changed at K={comparison.k}: {len(changed)} of {len(comparison.cases)}",
         *[
@@ -89,7 +88,3 @@ def describe_comparison(comparison: Comparison) -> str:
         *comparison.contract.notes,
     ]
     return "\n".join(parts)
-
-
-def _p_value(p: float) -> str:
-    return "-" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"

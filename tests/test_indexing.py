@@ -1,11 +1,12 @@
 """Indexing against both engines: idempotent, resumable, never half-written under a complete state."""
 
 import shutil
+import weakref
 
 import numpy as np
 import pytest
 
-from evalkit import indexing, paths
+from evalkit import indexing, paths, writing
 from evalkit.chunking import chunk_documents
 from evalkit.contents import point_id
 from evalkit.dataset import load_dataset
@@ -180,6 +181,39 @@ def test_an_interrupted_one_is_refused_for_evaluation_and_completed_by_indexing(
     assert report.counts["embedded"] == 15 - embedded
     assert state() == "complete"
     assert opened(dataset, embedder).checked["points"] == 15
+
+
+def test_what_is_stored_is_not_embedded_again_even_without_the_cache(engine, dataset, embedder):
+    with pytest.raises(KeyboardInterrupt):
+        index(settings(dataset), interrupt_after(3))
+    kept = len(stored())
+    shutil.rmtree(paths.outputs() / "vectors")
+    embedder.embedded.clear()
+    report = index(settings(dataset, verify_sample=1))
+    assert report.outcome == "resumed"
+    assert report.counts["embedded"] == 15 - kept
+    # The vector that verification compares is stored, so the embedder is asked for it once more.
+    assert len(embedder.embedded) <= 15 - kept + 1
+
+
+def test_vectors_are_in_memory_for_a_few_batches_only(engine, tmp_path, embedder, monkeypatch):
+    sections = "\n\n".join(f"## Part {part}\n\nText {part}." for part in range(200))
+    large = write_dataset(
+        tmp_path / "large", {"doc": sections}, [case("one", evidence=[fact("doc", "Text 0")])]
+    )
+    made, alive = [], []
+    embed = writing.embed_cached
+
+    def tracked(*given):
+        vectors, embedded = embed(*given)
+        made.append(weakref.ref(vectors))
+        return vectors, embedded
+
+    monkeypatch.setattr(writing, "embed_cached", tracked)
+    report = index(settings(large), lambda _: alive.append(sum(one() is not None for one in made)))
+    assert report.counts["sent"] == 200
+    assert len(made) > 50
+    assert max(alive) <= 4  # one on its way, one that waits, one that is being made
 
 
 def test_a_corpus_that_changed_meanwhile_is_resumed_and_stale_points_go(engine, dataset, embedder):

@@ -5,7 +5,8 @@ import pytest
 
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.evaluation import Evaluation
-from evalkit.runs import TABLES, export_csv, list_runs, load_run, write_run
+from evalkit.exchange import export_csv
+from evalkit.runs import TABLES, list_runs, load_run, write_run
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_anchors_are_valid_and_tell_cases_apart(one, other):
 def test_only_cases_whose_evidence_is_there_are_linked():
     assert case_link("drain", ["drain"]) == Markup('<a href="#case-drain">drain</a>')
     assert case_link("a<b", ["drain"]) == "a&lt;b"
-    assert case_link("drain") == "drain"
+    assert case_link("drain", ()) == "drain"
 
 
 def test_a_banner_says_its_kind_in_words_and_escapes():
@@ -124,6 +124,14 @@ def test_equal_tables_give_equal_html_and_no_rows_are_said():
     frame = pd.DataFrame({"k": [1], "recall": [0.25]})
     assert table(frame, "Scores") == table(frame.copy(), "Scores")
     assert text_of(table(frame.iloc[:0], "Scores")) == "Scores : none."
+
+
+def test_a_table_says_when_it_does_not_show_all_rows():
+    frame = pd.DataFrame({"k": range(5), "recall": 0.5})
+    found = soup(table(frame, "Scores", limit=2))
+    assert found.caption.get_text() == "Scores; the first 2 of 5 rows"
+    assert len(found.tbody("tr")) == 2
+    assert soup(table(frame, "Scores", limit=5)).caption.get_text() == "Scores"
 
 
 def test_key_values_escape_and_show_what_is_absent():

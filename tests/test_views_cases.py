@@ -3,8 +3,9 @@
 import pytest
 
 from evalkit.dataset import load_dataset
+from evalkit.evidence import rank_outside
 from evalkit.runs import load_run
-from evalkit.views.cases import case_evidence, rank_outside
+from evalkit.views.cases import case_evidence
 from tests.datasets import case, fact, write_dataset
 from tests.htmlparts import SCRIPT, changed, eventful_run, soup, text_of
 from tests.smallruns import small_run

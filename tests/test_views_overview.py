@@ -139,11 +139,8 @@ def test_the_weakest_case_comes_first_and_leads_to_its_evidence(run):
     assert links <= there
 
 
-def test_cases_beyond_the_limit_are_counted_and_not_linked(run):
+def test_the_weakest_cases_of_each_kind_are_shown(run):
     assert shown_cases(run, 1) == ["lost", "refused"]
-    html = overview.case_scores(run, limit=2, linked=["lost"])
-    assert [link["href"] for link in soup(html)("a")] == ["#case-lost"]
-    assert "2 of 4 cases are shown; the run holds all." in text_of(html)
 
 
 def test_unsupported_questions_stand_apart_with_their_scores(run):

@@ -6,14 +6,17 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.acceptance import Proportion, Rates, rates_at, wrongly_decided
+from evalkit.measures import MISSING
+from evalkit.records import accepted_when
 from evalkit.runs import Run
 from evalkit.statistics import FEW
 from evalkit.thresholds import Exploration, ThresholdChoice
 from evalkit.views.cases import case_evidence
 from evalkit.views.markup import banner, page, render
-from evalkit.views.tables import MISSING, key_values, number, table
+from evalkit.views.tables import ROWS, key_values, number, table
 
-ROWS = 200
+DETAILED = 60
+"""Questions whose evidence is shown."""
 
 
 def verdict(exploration: Exploration, run: Run) -> HTML:
@@ -43,7 +46,7 @@ def choice(exploration: Exploration) -> HTML:
     """Show the chosen threshold and how it was chosen."""
     chosen = exploration.choice
     rows: dict[str, object] = {
-        "threshold": _name(chosen.threshold),
+        "threshold": accepted_when(chosen.threshold),
         "chosen on": f"{chosen.chosen_on}: {_counted(exploration.questions)}",
         "rule": chosen.rule.text,
         "equal choices": _equal_choices(chosen),
@@ -72,7 +75,7 @@ def rates(exploration: Exploration) -> HTML:
 
 
 def whole_sweep(exploration: Exploration, limit: int = ROWS) -> HTML:
-    """Show every threshold at which something changes; long sweeps are thinned evenly, which a sentence says."""
+    """Show every threshold at which something changes; long sweeps are thinned evenly, which the caption says."""
     sweep = exploration.sweep
     kept = np.unique(np.linspace(0, len(sweep) - 1, min(limit, len(sweep))).round().astype(int))
     rows = sweep.iloc[kept].reset_index(drop=True)
@@ -104,16 +107,16 @@ def whole_sweep(exploration: Exploration, limit: int = ROWS) -> HTML:
     return page(render(folded, n=len(frame), shown=shown))
 
 
-def wrong_decisions(exploration: Exploration, limit: int = ROWS) -> HTML:
+def wrong_decisions(exploration: Exploration) -> HTML:
     """Show the questions that the chosen threshold decides wrongly, the clearest errors first."""
     linked = wrong_cases(exploration)
-    parts = [_wrong(exploration.questions, exploration, exploration.choice.chosen_on, limit, linked)]
+    parts = [_wrong(exploration.questions, exploration, exploration.choice.chosen_on, linked)]
     if exploration.held_out is not None:
-        parts.append(_wrong(exploration.held_out_questions, exploration, "held-out", limit, linked))
+        parts.append(_wrong(exploration.held_out_questions, exploration, "held-out", linked))
     return page(*parts)
 
 
-def wrong_cases(exploration: Exploration, limit: int = 60) -> list[str]:
+def wrong_cases(exploration: Exploration) -> list[str]:
     """Name the wrongly decided questions whose evidence is shown."""
     found = pd.concat(
         [
@@ -121,7 +124,7 @@ def wrong_cases(exploration: Exploration, limit: int = 60) -> list[str]:
             for questions in (exploration.questions, exploration.held_out_questions)
         ]
     )
-    return [str(case_id) for case_id in found["case_id"][:limit]]
+    return [str(case_id) for case_id in found["case_id"][:DETAILED]]
 
 
 def wrong_evidence(exploration: Exploration, run: Run) -> HTML:
@@ -134,7 +137,7 @@ def wrong_evidence(exploration: Exploration, run: Run) -> HTML:
 
 def _held_out_banner(exploration: Exploration, found: Rates) -> Markup:
     rule = exploration.choice.rule
-    title = f"On held-out questions, {_name(found.threshold)} gives: {_sentence(found)}"
+    title = f"On held-out questions, {accepted_when(found.threshold)} gives: {_sentence(found)}"
     if rule.kind == "costs":
         return banner("note", title)
     limit, rate = rule.max_false_acceptance, found.false_acceptance
@@ -192,7 +195,7 @@ def _proportion(found: Proportion) -> str:
 def _rates_row(name: str, found: Rates) -> dict[str, object]:
     return {
         "which": name,
-        "threshold": _name(found.threshold),
+        "threshold": accepted_when(found.threshold),
         "false_acceptance": _proportion(found.false_acceptance),
         "false_rejection": _proportion(found.false_rejection),
         "coverage": found.coverage,
@@ -201,15 +204,12 @@ def _rates_row(name: str, found: Rates) -> dict[str, object]:
     }
 
 
-def _wrong(
-    questions: pd.DataFrame, exploration: Exploration, name: str, limit: int, linked: list[str]
-) -> Markup:
+def _wrong(questions: pd.DataFrame, exploration: Exploration, name: str, linked: list[str]) -> Markup:
     wrong = wrongly_decided(questions, exploration.choice.threshold)
     frame = wrong[["case_id", "question", "category", "score", "error"]]
-    more = "" if len(wrong) <= limit else f", the first {limit}"
     return table(
-        frame.head(limit),
-        f"Wrongly decided on {name}: {len(wrong)} of {len(questions)} questions{more}",
+        frame,
+        f"Wrongly decided on {name}: {len(wrong)} of {len(questions)} questions",
         labels={"score": "top score"},
         formats={"score": lambda value: number(value, 4)},
         bars=(),
@@ -220,10 +220,6 @@ def _wrong(
 def _with_bounds(rows: pd.DataFrame, rate: str) -> list[str]:
     ends = zip(rows[rate], rows[f"{rate}_low"], rows[f"{rate}_high"], strict=True)
     return [f"{number(value)} [{number(low)}, {number(high)}]" for value, low, high in ends]
-
-
-def _name(threshold: float | None) -> str:
-    return "anything returned" if threshold is None else f"score > {threshold:.4g}"
 
 
 def _equal_choices(chosen: ThresholdChoice) -> str:

@@ -6,11 +6,12 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
-from evalkit.measures import JUDGED, METRIC_LABELS
+from evalkit.evidence import rank_outside
+from evalkit.measures import JUDGED, METRIC_LABELS, MISSING
 from evalkit.runs import Run
 from evalkit.views.markup import banner, case_anchor, page, render
 from evalkit.views.quotes import Quotes, highlight, label_quotes
-from evalkit.views.tables import MISSING, Row, number, rows_of
+from evalkit.views.tables import Row, number, rows_of
 
 SHOWN = 100
 OPEN_ALL = 20
@@ -81,7 +82,7 @@ def shown_cases(run: Run, limit: int = SHOWN) -> list[str]:
         Cases of each kind at most, so that a page of thousands of cases can still be opened.
     """
     unsupported = run.questions.loc[~run.questions["answerable"], "case_id"].drop_duplicates()
-    weakest = weakest_first(run.scores, run.record.search.ks[-1])
+    weakest = weakest_first(run.scores, run.cutoff())
     return [*weakest[:limit], *(str(case_id) for case_id in unsupported[:limit])]
 
 
@@ -104,7 +105,7 @@ def case_evidence(run: Run, case_ids: Sequence[str] | None = None, k: int | None
         and at which rank a relevant passage came that fell outside K. Parts of cases that miss something are open;
         all are, when they are few. A banner says when cases or texts are left out.
     """
-    cutoff = run.record.search.ks[-1] if k is None else k
+    cutoff = run.cutoff(k)
     chosen = shown_cases(run) if case_ids is None else list(case_ids)
     everything = run.questions["case_id"].nunique()
     parts = []
@@ -138,7 +139,7 @@ def _cases(run: Run, chosen: Collection[str], k: int, quotes: Quotes) -> Iterato
     scores, facts = _by_case(run.scores, chosen, k), _by_case(run.facts, chosen, k)
     rankings = _by_case(run.rankings, chosen, k)
     outside = _by_case(_relevant_outside(run, k), chosen)
-    depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
+    depth = run.record.search.depth
     for case_id in chosen:
         asked = questions[case_id].iloc[0]
         score = scores[case_id].iloc[0] if case_id in scores else None
@@ -198,25 +199,6 @@ def _fact(row: Row, k: int, depth: int, threshold: float | None) -> dict[str, ob
         place = f"{_place(row)}: {rank_outside(row.rank, k, depth, threshold)}"
     quote = row.quote if isinstance(row.quote, str) else ""
     return {"found": row.found, "text": row.text, "place": place, "quote": quote}
-
-
-def rank_outside(rank: Row, k: int, depth: int, threshold: float | None) -> str:
-    """Say at which rank of the diagnostic ranking a passage came that the first K do not hold.
-
-    Parameters
-    ----------
-    rank
-        From 1; missing when the diagnostic ranking does not hold the passage.
-    k, depth, threshold
-        Cutoff, depth of the diagnostic ranking, and the score to be above (None: off).
-    """
-    if pd.isna(rank):
-        return f"not within the first {depth} ranks"
-    if int(rank) > k:
-        return f"comes at rank {rank}, outside K = {k}"
-    if threshold is not None:
-        return f"would come at rank {rank}, but does not score above {threshold}"
-    return f"comes at rank {rank} when {depth} are asked for, but not when {k} are: the search is approximate"
 
 
 def _ranked(row: Row, quotes: Quotes, retention: str, answerable: bool) -> dict[str, object]:

@@ -7,15 +7,16 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.errors import refuse
-from evalkit.measures import MEASURES
+from evalkit.measures import MEASURES, MISSING
 from evalkit.runs import Run
 from evalkit.statistics import FEW, mean_intervals
 from evalkit.views.cases import weakest_first
 from evalkit.views.markup import banner, page, render
-from evalkit.views.tables import MISSING, Row, count, number, table
+from evalkit.views.tables import Row, count, number, table
 
 ALL = "all questions"
 NONE = "(no category)"
+WEAKEST = 30
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def choose(run: Run, k: int | None = None, category: str | None = None, limit: i
     InputError
         A cutoff or category that the run does not have, or a limit below 1; all of them in one text.
     """
-    cutoff = run.record.search.ks[-1] if k is None else k
+    cutoff = run.cutoff() if k is None else k
     categories = run.scores["category"].astype("object").fillna(NONE)
     faults = []
     if cutoff not in run.record.search.ks:
@@ -89,10 +90,9 @@ def intervals_by_category(run: Run) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def weakest_categories(run: Run, k: int | None = None) -> list[str]:
-    """Order categories from the weakest to the best by complete, coverage, recall and nDCG at one K."""
-    cutoff = run.record.search.ks[-1] if k is None else k
-    at_k = run.scores[run.scores["k"] == cutoff]
+def weakest_categories(run: Run) -> list[str]:
+    """Order categories from the weakest to the best by complete, coverage, recall and nDCG at the largest K."""
+    at_k = run.scores[run.scores["k"] == run.cutoff()]
     at_k = at_k.assign(category=at_k["category"].astype("object").fillna(NONE))
     table_of = at_k.groupby("category")[["complete", "coverage", "recall", "ndcg"]].mean()
     table_of["complete"] = table_of["complete"].fillna(table_of["recall"])
@@ -176,15 +176,16 @@ def category_table(intervals: pd.DataFrame) -> HTML:
     return page(table(wide.reset_index(), caption, bars=()), said if lines else Markup(""))
 
 
-def weakest_cases(run: Run, choice: Choice, limit: int = 30) -> HTML:
+def weakest_cases(run: Run, choice: Choice) -> HTML:
     """Show the weakest of the chosen cases, what they miss, and from which rank on they would be complete."""
-    k, order = choice.k, choice.cases[:limit]
+    k, order = choice.k, choice.cases[:WEAKEST]
     at_k = run.scores[run.scores["k"] == k].set_index("case_id").reindex(order)
     facts = run.facts[run.facts["k"] == k]
     missing = facts[~facts["found"]].groupby("case_id")["text"].agg("\n".join)
-    depth = max(run.record.search.depth, run.record.search.ks[-1] + 1)
     frame = at_k[["category", "recall", "ndcg", "coverage", "complete"]].assign(
-        complete_from=[_complete_from(facts[facts["case_id"] == case_id], depth) for case_id in order],
+        complete_from=[
+            _complete_from(facts[facts["case_id"] == case_id], run.record.search.depth) for case_id in order
+        ],
         missing=missing.reindex(order).fillna("none"),
     )
     reached = "all facts from rank" + (

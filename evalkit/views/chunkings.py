@@ -1,18 +1,13 @@
 """Several chunkings side by side: which finds more evidence for the same words, and what each cuts apart."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 from IPython.display import HTML
 
-from evalkit.chunkings import changed_cases, lost_facts
-from evalkit.evaluation import Evaluation
-from evalkit.statistics import ALPHA, FEW
+from evalkit.chunkings import Evaluations, changed_cases, lost_facts
+from evalkit.records import accepted_when
+from evalkit.statistics import ALPHA, FEW, p_text
 from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import Row, key_values, number, rows_of, table
-
-Evaluations = Mapping[str, Evaluation]
-ROWS = 100
 
 
 def chunkings_verdict(paired: pd.DataFrame, lost: pd.DataFrame, baseline: str) -> HTML:
@@ -70,7 +65,7 @@ def what_was_compared(evaluations: Evaluations) -> HTML:
         "model": f"{record.model.model} ({record.model.embedder}), profile {record.model.profile}",
         "engine": f"Qdrant {record.store.kind} {record.store.version}",
         "K": ", ".join(str(k) for k in record.search.ks),
-        "score threshold": "off" if record.search.threshold is None else f"score > {record.search.threshold}",
+        "questions accepted by": accepted_when(record.search.threshold),
     }
     for chunking, evaluation in evaluations.items():
         counts = evaluation.record.counts
@@ -117,11 +112,7 @@ def chunkings_changed(cases: pd.DataFrame, budgets: list[int]) -> HTML:
     for budget in budgets:
         changed = changed_cases(cases, budget)
         caption = f"Coverage of the {len(changed)} questions that differ at {budget} words"
-        parts.append(
-            table(changed[:ROWS], caption, bars=(), formats={"difference": lambda value: number(value, 2)})
-        )
-        if len(changed) > ROWS:
-            parts.append(render("<p>{{ n }} further questions are not shown.</p>", n=len(changed) - ROWS))
+        parts.append(table(changed, caption, bars=(), formats={"difference": lambda value: number(value, 2)}))
     return page(*parts)
 
 
@@ -132,7 +123,7 @@ def chunkings_lost(evaluations: Evaluations) -> HTML:
         return page(
             render("<p>No chunking cuts a quote apart: every fact stands whole in some chunk of each.</p>")
         )
-    frame = lost[["case_id", "chunking", "text", "quote"]].head(ROWS)
+    frame = lost[["case_id", "chunking", "text", "quote"]]
     caption = f"{len(lost)} facts of which a chunking holds no quote whole"
     return page(table(frame, caption, labels={"text": "fact"}))
 
@@ -142,5 +133,5 @@ def _sentence(row: Row, baseline: str) -> str:
     return (
         f"At {row.budget} words {row.chunking} has all facts of {row.mean:.1%} of {row.n} questions, "
         f"{baseline} of {row.baseline:.1%}: difference {row.difference:+.3f} "
-        f"[{row.low:+.3f}, {row.high:+.3f}], p = {row.p:.2f}, which {chance}."
+        f"[{row.low:+.3f}, {row.high:+.3f}], p-value {p_text(row.p)}, which {chance}."
     )

@@ -8,14 +8,15 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.comparison import Comparison, fact_standing
-from evalkit.measures import METRIC_LABELS, label
+from evalkit.measures import METRIC_LABELS, MISSING, label
+from evalkit.records import accepted_when
 from evalkit.runs import Run
-from evalkit.statistics import ALPHA, least_changed_cases
+from evalkit.statistics import ALPHA, least_changed_cases, p_text
 from evalkit.views.markup import banner, case_anchor, page, render
-from evalkit.views.tables import MISSING, Row, number, rows_of, table
+from evalkit.views.tables import Row, number, rows_of, table
 
-ROWS = 200
 DETAILED = 60
+MOVES = 50
 _SAME = ("same", "not compared")
 
 _CASE = """
@@ -80,10 +81,7 @@ def decisions(comparison: Comparison) -> HTML:
     """Show the wrong decisions of both runs: unsupported questions accepted, answerable ones rejected."""
     shown = comparison.decisions[comparison.decisions["k"] == comparison.k]
     rules = [
-        "anything returned"
-        if run.record.search.threshold is None
-        else f"score > {run.record.search.threshold:g}"
-        for run in (comparison.baseline, comparison.candidate)
+        accepted_when(run.record.search.threshold) for run in (comparison.baseline, comparison.candidate)
     ]
     said = (
         f"Accepted in the baseline: {rules[0]}; in the candidate: {rules[1]}. A positive difference is worse."
@@ -92,13 +90,12 @@ def decisions(comparison: Comparison) -> HTML:
     return page(_means_table(shown, caption), render("<p>{{ said }}</p>", said=said))
 
 
-def cases(comparison: Comparison, limit: int = ROWS) -> HTML:
+def cases(comparison: Comparison) -> HTML:
     """Show the cases that changed, the worst first, linked to their details."""
     changed = _changed(comparison)
-    shown = changed.head(limit)
     metrics = [name for name in ("coverage", "recall", "ndcg") if name in comparison.contract.metrics]
-    frame = shown[["case_id", "category", "verdict", "facts_lost", "facts_gained"]].assign(
-        **{name: [_arrow(row, name) for row in shown.to_dict("records")] for name in metrics}
+    frame = changed[["case_id", "category", "verdict", "facts_lost", "facts_gained"]].assign(
+        **{name: [_arrow(row, name) for row in changed.to_dict("records")] for name in metrics}
     )
     counts = comparison.cases["verdict"].value_counts()
     said = ", ".join(f"{counts[name]} {name}" for name in counts.index)
@@ -107,12 +104,12 @@ def cases(comparison: Comparison, limit: int = ROWS) -> HTML:
     return page(table(frame, caption, labels=labels, bars=(), linked=_detailed(comparison)))
 
 
-def evidence(comparison: Comparison, limit: int = ROWS) -> HTML:
+def evidence(comparison: Comparison) -> HTML:
     """Show every required fact that was lost or gained, with its rank in both runs, lost ones first."""
     changed = comparison.facts[comparison.facts["change"] != "same"]
     order = {case_id: place for place, case_id in enumerate(comparison.cases["case_id"])}
     changed = changed.assign(place=changed["case_id"].map(order), gained=changed["change"] == "gained")
-    changed = changed.sort_values(["gained", "place", "fact"]).head(limit)
+    changed = changed.sort_values(["gained", "place", "fact"])
     rows = changed.to_dict("records")
     frame = pd.DataFrame(
         {
@@ -127,20 +124,19 @@ def evidence(comparison: Comparison, limit: int = ROWS) -> HTML:
     return page(table(frame, caption, bars=(), linked=_detailed(comparison)))
 
 
-def moves(comparison: Comparison, limit: int = 50) -> HTML:
+def moves(comparison: Comparison) -> HTML:
     """Show the relevant chunks that moved, the largest falls first."""
     if not comparison.contract.chunks_comparable:
         return page(banner("note", "The chunkings differ, so chunks have no ranks that could be compared."))
-    shown = comparison.moves.head(limit)
-    frame = shown.assign(chunk_id=shown["document_id"] + " › " + shown["chunk_id"]).drop(
+    moved = comparison.moves
+    frame = moved.assign(chunk_id=moved["document_id"] + " › " + moved["chunk_id"]).drop(
         columns="document_id"
     )
-    rest = "" if len(shown) == len(comparison.moves) else f", the first {limit}"
     labels = {"rank_baseline": "rank in baseline", "rank_candidate": "rank in candidate", "chunk_id": "chunk"}
-    caption = f"Relevant chunks that moved: {len(comparison.moves)}{rest}"
+    caption = f"Relevant chunks that moved: {len(moved)}"
     formats = {"rank_baseline": _rank, "rank_candidate": _rank}
     linked = _detailed(comparison)
-    return page(table(frame, caption, labels=labels, formats=formats, bars=(), linked=linked))
+    return page(table(frame, caption, labels=labels, formats=formats, bars=(), linked=linked, limit=MOVES))
 
 
 def details(comparison: Comparison) -> HTML:
@@ -194,7 +190,9 @@ def _verdict(comparison: Comparison, row: Mapping[Any, Any]) -> Markup:
         kind = ("good" if change > 0 else "warning") if told_apart else "note"
         values = f"{number(row['baseline'])} → {number(row['candidate'])}"
         title = f"{name} is {word} in the candidate, {surety}: {values}."
-    figures = f"Difference {_signed(change)}, 95 % interval {_interval(row)}, {_p(row['p'])}, n = {row['n']}."
+    figures = (
+        f"Difference {_signed(change)}, 95 % interval {_interval(row)}, p-value {p_text(row['p'])}, n = {row['n']}."
+    )
     counts = comparison.cases["verdict"].value_counts()
     lost, gained = (int((comparison.facts["change"] == change).sum()) for change in ("lost", "gained"))
     found = (
@@ -224,7 +222,7 @@ def _means_table(means: pd.DataFrame, caption: str) -> Markup:
             "candidate": means["candidate"].to_numpy(),
             "difference": [_signed(row["difference"]) for row in rows],
             "interval": [_interval(row) for row in rows],
-            "p": [_p(row["p"]).removeprefix("p ").removeprefix("= ") for row in rows],
+            "p": [p_text(row["p"]) for row in rows],
             "detectable": means["detectable"].to_numpy(),
             "better": means["better"].to_numpy(),
             "worse": means["worse"].to_numpy(),
@@ -320,12 +318,6 @@ def _signed(value: float) -> str:
     if pd.isna(value):
         return MISSING
     return "0.000" if abs(value) < 0.0005 else f"{value:+.3f}"
-
-
-def _p(value: float) -> str:
-    if pd.isna(value):
-        return MISSING
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _sentence(note: str) -> str:

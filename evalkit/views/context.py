@@ -16,8 +16,6 @@ from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import number, table
 from evalkit.waterfall import EvidenceLoss, evidence_loss
 
-ROWS = 200
-
 
 def follow(
     run: Run,
@@ -59,11 +57,10 @@ def follow(
     if not merge and all(value is None for value in (k, budget, similarity, counter, builder)):
         return None
     search = run.record.search
-    depth = max(search.depth, search.ks[-1])
-    used = search.ks[-1] if k is None else k
-    if used > depth:
+    used = run.cutoff() if k is None else k
+    if used > search.depth:
         raise InputError(
-            f"context_k: found {used}, but the run looked {depth} deep; evaluate with a larger depth"
+            f"context_k: found {used}, but the run looked {search.depth} deep; evaluate with a larger depth"
         )
     options = Options(budget_words=budget, deduplicate=similarity, merge_overlap=merge)
     if counter is not None:
@@ -92,10 +89,7 @@ def lost_on_the_way(loss: EvidenceLoss | None, linked: Collection[str] = ()) -> 
     order = {step: place for place, step in enumerate(loss.steps["step"])}
     frame = frame.sort_values(["step", "case_id"], key=lambda values: _placed(values, order), kind="stable")
     caption = f"{len(frame)} facts lost on the way to the model"
-    parts = [table(frame[:ROWS], caption, labels={"step": "lost", "text": "fact"}, linked=linked)]
-    if len(frame) > ROWS:
-        parts.append(render("<p>{{ n }} further facts are not shown.</p>", n=len(frame) - ROWS))
-    return page(*parts)
+    return page(table(frame, caption, labels={"step": "lost", "text": "fact"}, linked=linked))
 
 
 def _placed(values: "pd.Series[str]", order: dict[str, int]) -> "pd.Series[int] | pd.Series[str]":

@@ -14,7 +14,6 @@ from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import key_values, table
 from evalkit.writing import Progress
 
-ROWS = 300
 _OUTCOMES = {
     "created": "written and read back whole",
     "resumed": "completed where an earlier indexing had stopped, and read back whole",
@@ -83,7 +82,7 @@ def what_was_indexed(report: IndexReport, dataset: Dataset, chunks: Sequence[Chu
     return page(key_values(rows, "What was indexed"))
 
 
-def documents_table(dataset: Dataset, chunks: Sequence[Chunk], limit: int = ROWS) -> HTML:
+def documents_table(dataset: Dataset, chunks: Sequence[Chunk]) -> HTML:
     """Show each document with its chunks and words, and whether searches can return it."""
     sizes = pd.DataFrame(
         [(chunk.document_id, 1, chunk.words) for chunk in chunks], columns=["document_id", "chunks", "words"]
@@ -97,10 +96,7 @@ def documents_table(dataset: Dataset, chunks: Sequence[Chunk], limit: int = ROWS
         columns=["document_id", "title", "type", "state", "eligible"],
     ).join(totals, on="document_id")
     frame = frame.fillna({"chunks": 0, "words": 0}).astype({"chunks": "int64", "words": "int64"})
-    note = Markup("")
-    if len(frame) > limit:
-        note = render("<p>{{ text }}</p>", text=f"{limit} of {len(frame)} documents are shown.")
-    return page(table(frame.head(limit), f"Documents (n = {len(frame)})"), note)
+    return page(table(frame, f"Documents (n = {len(frame)})"))
 
 
 def index_verification(report: IndexReport) -> HTML:

@@ -15,9 +15,9 @@ def to_judge(pool: Pool) -> HTML:
     notes = render("<p>{{ text }}.</p>", text="; ".join(pool.notices))
     if queue.empty:
         return page(banner("good", "Every returned passage of an answerable question is judged."), notes)
-    caption = f"{len(queue)} unjudged passages" + (f", the first {ROWS}" if len(queue) > ROWS else "")
     columns = ["case_id", "question", "document_id", "chunk_id", "seen", "best_rank", "text"]
-    shown = table(queue.loc[: ROWS - 1, columns], caption, labels={"seen": "runs", "best_rank": "best rank"})
+    labels = {"seen": "runs", "best_rank": "best rank"}
+    shown = table(queue[columns], f"{len(queue)} unjudged passages", labels=labels, limit=ROWS)
     how = render(
         "<p>To judge them: <code>evalkit labels pool {{ name }} --out to-judge.yaml</code>, fill in the grades, then "
         "<code>evalkit labels merge {{ name }} to-judge.yaml</code>.</p>",

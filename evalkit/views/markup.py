@@ -6,7 +6,7 @@ the same markup reads well in JupyterLab's and a page's light and dark theme, on
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
 from hashlib import sha256
 from typing import Literal
@@ -109,7 +109,7 @@ def case_anchor(case_id: str) -> str:
     return f"case-{plain}-{sha256(case_id.encode()).hexdigest()[:8]}"
 
 
-def case_link(case_id: str, linked: Iterable[str] | None = None) -> Markup:
+def case_link(case_id: str, linked: Collection[str]) -> Markup:
     """Link a case to its evidence in the same page.
 
     Parameters
@@ -117,8 +117,8 @@ def case_link(case_id: str, linked: Iterable[str] | None = None) -> Markup:
     case_id
         The case.
     linked
-        Cases whose evidence stands in the page; another one is named without a link. None links none.
+        Cases whose evidence stands in the page; another one is named without a link.
     """
-    if linked is None or case_id not in set(linked):
+    if case_id not in linked:
         return escape(case_id)
     return render('<a href="#{{ anchor }}">{{ case }}</a>', anchor=case_anchor(case_id), case=case_id)

@@ -1,12 +1,13 @@
 """What a run says at a glance: verdict, what was run, headline figures, checks, provenance."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.measures import MEASURES, means
+from evalkit.records import accepted_when
 from evalkit.runs import Run
 from evalkit.statistics import FEW
 from evalkit.views.cases import retention_notice, shown_cases, weakest_first
@@ -14,7 +15,6 @@ from evalkit.views.markup import banner, case_link, page, render
 from evalkit.views.tables import count, key_values, number, table, yes_no
 
 NAMED = 12
-ROWS = 300
 
 
 def verdict(run: Run) -> HTML:
@@ -55,7 +55,7 @@ def what_was_run(run: Run) -> HTML:
             f"{field}: {', '.join(allowed)}" for field, allowed in record.search.filter.items()
         ),
         "K": ", ".join(str(k) for k in record.search.ks),
-        "score threshold": "off" if record.search.threshold is None else f"score > {record.search.threshold}",
+        "questions accepted by": accepted_when(record.search.threshold),
         "search": search,
         "started": f"{record.started:%Y-%m-%d %H:%M:%S} UTC, took "
         f"{(record.finished - record.started).total_seconds():.1f} s",
@@ -81,18 +81,8 @@ def headline(run: Run) -> HTML:
     )
 
 
-def case_scores(run: Run, limit: int = ROWS, linked: Collection[str] | None = None) -> HTML:
-    """Show the scores of every case at every K, the weakest first, linked to the evidence in the same page.
-
-    Parameters
-    ----------
-    run
-        A run.
-    limit
-        Rows at most; a sentence says when cases are left out.
-    linked
-        Cases whose evidence stands in the page; `shown_cases` by default.
-    """
+def case_scores(run: Run) -> HTML:
+    """Show the scores of every case at every K, the weakest first, linked to the evidence of `shown_cases`."""
     short = {
         "precision": "P",
         "recall": "R",
@@ -103,10 +93,10 @@ def case_scores(run: Run, limit: int = ROWS, linked: Collection[str] | None = No
         "judged": "judged",
     }
     measures = [name for name in short if name in run.scores]
-    order = weakest_first(run.scores, run.record.search.ks[-1])
-    wide = _by_k(run.scores, run.record.search.ks, measures, order[:limit])
+    order = weakest_first(run.scores, run.cutoff())
+    wide = _by_k(run.scores, run.record.search.ks, measures, order)
     categories = run.scores.drop_duplicates("case_id").set_index("case_id")["category"]
-    wide.insert(1, ("", "category"), categories.reindex(order[:limit]).to_numpy())
+    wide.insert(1, ("", "category"), categories.reindex(order).to_numpy())
     shown = table(
         wide,
         f"Scores of each case (n = {len(order)}), weakest first: P precision, R recall, RR reciprocal rank, "
@@ -115,37 +105,32 @@ def case_scores(run: Run, limit: int = ROWS, linked: Collection[str] | None = No
         formats=dict.fromkeys(measures, lambda value: number(value, 2)),
         bars=(),
         dense=True,
-        linked=shown_cases(run) if linked is None else linked,
+        linked=shown_cases(run),
     )
-    return page(shown, _left_out(len(wide), len(order), "cases"))
+    return page(shown)
 
 
-def unsupported_questions(run: Run, limit: int = ROWS, linked: Collection[str] | None = None) -> HTML:
+def unsupported_questions(run: Run) -> HTML:
     """Show the unsupported questions: what came back for each at every K, and whether it was accepted."""
     asked = run.questions[~run.questions["answerable"]]
     if asked.empty:
         return page(
             render("<p>The data set has no unsupported questions, so nothing is known about refusing.</p>")
         )
-    threshold, ks = run.record.search.threshold, run.record.search.ks
-    rule = (
-        "anything came back (no score threshold)"
-        if threshold is None
-        else f"a result scores above {threshold}"
-    )
-    largest = asked[asked["k"] == ks[-1]].sort_values(["top_score", "case_id"], ascending=[False, True])
+    largest = asked[asked["k"] == run.cutoff()].sort_values(["top_score", "case_id"], ascending=[False, True])
     order = [str(case_id) for case_id in largest["case_id"]]
-    wide = _by_k(asked, ks, ["result_count", "top_score", "accepted"], order[:limit])
-    wide.insert(1, ("", "question"), largest["question"].to_numpy()[:limit])
+    rule = accepted_when(run.record.search.threshold)
+    wide = _by_k(asked, run.record.search.ks, ["result_count", "top_score", "accepted"], order)
+    wide.insert(1, ("", "question"), largest["question"].to_numpy())
     shown = table(
         wide,
-        f"Unsupported questions (n = {len(order)}), highest score first; accepted when {rule}",
+        f"Unsupported questions (n = {len(order)}), highest score first; accepted by: {rule}",
         formats={"result_count": count, "top_score": lambda value: number(value, 4), "accepted": yes_no},
         bars=(),
         dense=True,
-        linked=shown_cases(run) if linked is None else linked,
+        linked=shown_cases(run),
     )
-    return page(shown, _left_out(len(wide), len(order), "questions"))
+    return page(shown)
 
 
 def verification(run: Run) -> HTML:
@@ -187,7 +172,7 @@ def provenance(run: Run) -> HTML:
 
 
 def _completeness(run: Run) -> Markup:
-    k = run.record.search.ks[-1]
+    k = run.cutoff()
     at_k = run.scores[run.scores["k"] == k]
     with_facts = at_k[at_k["complete"].notna()]
     if at_k.empty:
@@ -257,10 +242,10 @@ def _check_rows(run: Run) -> list[tuple[str, Markup | str, str]]:
         )
     if exact := found.exact_search:
         outcome = _differing(exact.get("differing", []), exact.get("compared", 0), linked)
-        recall = number(exact.get("recall"))
-        rows.append(
-            ("exact search", outcome, f"recall of the returned chunks against exact search: {recall}")
-        )
+        recall = f"recall of the returned chunks against exact search: {number(exact.get('recall'))}"
+        if exact.get("approximate_index") is False:
+            recall += "; the collection has no approximate index, so every search is exact"
+        rows.append(("exact search", outcome, recall))
     elif run.record.search.exact:
         rows.append(("exact search", "this run is exact", "there is nothing approximate to compare"))
     return rows
@@ -304,17 +289,6 @@ def _means_note(run: Run) -> Markup:
     if run.scores["coverage"].isna().any():
         sentences.append("Coverage and complete are means over the cases with labelled facts only.")
     return render("<p>{{ text }}</p>", text=" ".join(sentences))
-
-
-def _left_out(shown: int, of: int, what: str) -> Markup:
-    if shown >= of:
-        return Markup("")
-    return render(
-        "<p>{{ shown }} of {{ of }} {{ what }} are shown; the run holds all.</p>",
-        shown=shown,
-        of=of,
-        what=what,
-    )
 
 
 def _pairs(values: Mapping[str, object]) -> str:

@@ -10,10 +10,12 @@ import pandas as pd
 from markupsafe import Markup, escape
 from pandas.io.formats.style import Styler
 
-from evalkit.measures import JUDGED, METRIC_LABELS
+from evalkit.measures import JUDGED, METRIC_LABELS, MISSING
 from evalkit.views.markup import case_link, render
 
-MISSING = "–"
+ROWS = 200
+"""Rows that a table shows at most."""
+
 LONG_TEXT = 40
 BAR = "rgba(87,144,252,.30)"
 SCORE_COLUMNS = (*METRIC_LABELS, JUDGED)
@@ -65,6 +67,7 @@ def table(
     bars: Collection[str] = SCORE_COLUMNS,
     linked: Collection[str] = (),
     dense: bool = False,
+    limit: int = ROWS,
 ) -> Markup:
     """Make a table that can be read by eye, by a screen reader and on paper.
 
@@ -86,6 +89,8 @@ def table(
         Cases whose evidence stands in the same page: a column ``case_id`` links to it.
     dense
         Less room between columns, for wide tables.
+    limit
+        Rows to show; the caption says when there are more.
 
     Returns
     -------
@@ -95,6 +100,9 @@ def table(
     names = {**LABELS, **(labels or {})}
     if frame.empty:
         return render("<p><strong>{{ caption }}</strong>: none.</p>", caption=caption)
+    if len(frame) > limit:
+        caption = f"{caption}; the first {limit} of {len(frame)} rows"
+        frame = frame.head(limit)
     head, *body = list(frame.columns)
     writers = {column: _writer(column, frame[column], formats or {}, linked) for column in frame.columns}
     rows = [_escaped(writers[head], value) for value in frame[head]]

@@ -7,7 +7,9 @@ import numpy as np
 from markupsafe import Markup
 
 from evalkit.acceptance import Proportion, Rates, rates_at
+from evalkit.records import accepted_when
 from evalkit.thresholds import Exploration
+from evalkit.views.tables import number
 
 ui: Any = ipywidgets  # carries no types
 STEP = 0.001
@@ -58,12 +60,11 @@ def rates_as_html(rates: Rates, chosen_on: str) -> str:
         [
             _proportion("unsupported questions accepted", rates.false_acceptance),
             _proportion("answerable questions rejected", rates.false_rejection),
-            _ROW.format("coverage above the threshold", f"n = {rates.n_facts}", _number(rates.coverage), ""),
-            _ROW.format("complete above the threshold", f"n = {rates.n_facts}", _number(rates.complete), ""),
+            _ROW.format("coverage above the threshold", f"n = {rates.n_facts}", number(rates.coverage), ""),
+            _ROW.format("complete above the threshold", f"n = {rates.n_facts}", number(rates.complete), ""),
         ]
     )
-    where = "no threshold" if rates.threshold is None else f"score > {rates.threshold:.3f}"
-    return str(_TABLE.format(caption=f"{where}, on {chosen_on}", rows=rows))
+    return str(_TABLE.format(caption=f"{accepted_when(rates.threshold)}, on {chosen_on}", rows=rows))
 
 
 def _range(exploration: Exploration) -> tuple[float, float]:
@@ -80,9 +81,5 @@ def _described(exploration: Exploration, threshold: float) -> str:
 
 def _proportion(name: str, found: Proportion) -> Markup:
     return _ROW.format(
-        name, f"{found.counted} of {found.n}", _number(found.rate), f"{found.low:.3f} to {found.high:.3f}"
+        name, f"{found.counted} of {found.n}", number(found.rate), f"{found.low:.3f} to {found.high:.3f}"
     )
-
-
-def _number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.3f}"
