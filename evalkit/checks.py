@@ -80,6 +80,31 @@ def above(rankings: pd.DataFrame, threshold: float | None) -> pd.DataFrame:
     )
 
 
+def missing_hits(rankings: pd.DataFrame, exact: pd.DataFrame, ks: Sequence[int]) -> list[str]:
+    """Find the cases whose rankings hold fewer chunks than exact search has to give.
+
+    Parameters
+    ----------
+    rankings
+        ``case_id, k, rank``.
+    exact
+        ``case_id, rank`` of exact search down to the largest K.
+    ks
+        Cutoffs K.
+
+    Returns
+    -------
+    list of str
+        Sorted ids of the cases that lack a chunk at any K.
+    """
+    given = exact.groupby("case_id").size()
+    short: set[str] = set()
+    for k in ks:
+        found = rankings[rankings["k"] == k].groupby("case_id").size().reindex(given.index, fill_value=0)
+        short |= set(given.index[found < given.clip(upper=k)])
+    return sorted(short)
+
+
 def compare_with_exact(returned: pd.DataFrame, exact: pd.DataFrame) -> dict[str, Any]:
     """Compare approximate rankings with those of exact search at the same K.
 

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from evalkit.checks import above, compare_prefixes, compare_with_exact, ties_at_cutoff
+from evalkit.checks import above, compare_prefixes, compare_with_exact, missing_hits, ties_at_cutoff
 from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, query_prompt
+from evalkit.errors import InfrastructureError, some
 from evalkit.indexing import open_for_evaluation
 from evalkit.points import Filter, Store
 from evalkit.provenance import code_record
@@ -221,13 +222,20 @@ def _retrieve(
         return pd.concat(parts, ignore_index=True) if parts else ranking_table([], [])
 
     largest = settings.ks[-1]
-    rankings = [ask(k, settings.threshold, settings.exact).assign(k=k) for k in settings.ks]
-    deep = ask(_depth(settings), None, settings.exact)
     approximate = not (settings.exact or store.is_exact(collection))
+    # Without an approximate index every search is exact, and asked for as such: a missing hit is then a fault.
+    asked = [ask(k, settings.threshold, not approximate).assign(k=k) for k in settings.ks]
+    rankings = pd.concat(asked, ignore_index=True)
+    deep = ask(_depth(settings), None, not approximate)
     exact = ask(largest, settings.threshold, True) if approximate else above(deep, settings.threshold)
-    return _Retrieved(
-        pd.concat(rankings, ignore_index=True), deep, exact[exact["rank"] <= largest], approximate
-    )
+    exact = exact[exact["rank"] <= largest]
+    if not approximate and (short := missing_hits(rankings, exact, settings.ks)):
+        raise InfrastructureError(
+            f"Qdrant left out hits above the threshold {settings.threshold} that it gave without one, for "
+            f"{some(short)}; a score of such an answer would be wrong. Run again; if it stays, index the collection "
+            "again with recreate"
+        )
+    return _Retrieved(rankings, deep, exact, approximate)
 
 
 def _depth(settings: EvaluateSettings) -> int:

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from evalkit.checks import compare_prefixes, compare_with_exact, ties_at_cutoff
+from evalkit.checks import compare_prefixes, compare_with_exact, missing_hits, ties_at_cutoff
 
 
 def ranking(case_id, chunks, k=None):
@@ -65,3 +65,14 @@ def test_nothing_asked():
         "differing": [],
     }
     assert compare_prefixes(empty.assign(k=1), [1, 3]) == {"pairs": 0, "differing": []}
+
+
+def test_cases_that_lack_hits_at_any_k_are_found():
+    exact = pd.concat(
+        [ranking("p", [("a", 0.9)]), ranking("q", [("a", 0.9), ("b", 0.5)]), ranking("r", [("c", 0.4)])]
+    )
+    whole = pd.concat([exact[exact["rank"] <= k].assign(k=k) for k in (1, 3)])
+    assert missing_hits(whole, exact, (1, 3)) == []
+    assert missing_hits(whole[~((whole["case_id"] == "q") & (whole["rank"] == 2))], exact, (1, 3)) == ["q"]
+    assert missing_hits(whole[whole["k"] == 3], exact, (1, 3)) == ["p", "q", "r"]
+    assert missing_hits(whole, exact.iloc[:0], (1, 3)) == []

@@ -92,9 +92,11 @@ def _result(change: Callable[[object], object], path: str, times: int | None = N
     return changed(lambda body: body | {"result": change(body["result"])}, path, times)
 
 
-def _first_hits(change: Callable[[list[dict[str, object]]], list[dict[str, object]]]) -> Fault:
+def first_hits(
+    change: Callable[[list[dict[str, object]]], list[dict[str, object]]], times: int | None = None
+) -> Fault:
     """Change the first ranking of each answer."""
-    return _result(lambda answers: [{"points": change(answers[0]["points"])}, *answers[1:]], QUERY)
+    return _result(lambda answers: [{"points": change(answers[0]["points"])}, *answers[1:]], QUERY, times)
 
 
 def _first_vector(change: Callable[[list[float]], list[float]]) -> Fault:
@@ -148,14 +150,14 @@ QDRANT = [
         _result(lambda answers: answers[1:], QUERY),
         Wanted(InfrastructureError, "Qdrant answered 3 of 4 questions.*run again"),
     ),
-    _in_rankings("one hit is missing from a ranking", _first_hits(lambda hits: hits[:-1])),
-    _in_rankings("more hits than asked for", _first_hits(lambda hits: [*hits, hits[-1] | {"id": 1}])),
-    _in_rankings("one passage twice in a ranking", _first_hits(lambda hits: [hits[0], hits[0], *hits[2:]])),
-    _in_rankings("hits in the wrong order", _first_hits(lambda hits: hits[::-1])),
-    _in_rankings("score is NaN", _first_hits(lambda hits: [hits[0] | {"score": float("nan")}, *hits[1:]])),
+    _in_rankings("one hit is missing from a ranking", first_hits(lambda hits: hits[:-1])),
+    _in_rankings("more hits than asked for", first_hits(lambda hits: [*hits, hits[-1] | {"id": 1}])),
+    _in_rankings("one passage twice in a ranking", first_hits(lambda hits: [hits[0], hits[0], *hits[2:]])),
+    _in_rankings("hits in the wrong order", first_hits(lambda hits: hits[::-1])),
+    _in_rankings("score is NaN", first_hits(lambda hits: [hits[0] | {"score": float("nan")}, *hits[1:]])),
     _in_rankings(
         "a hit that the filter does not allow",
-        _first_hits(
+        first_hits(
             lambda hits: [
                 hits[0] | {"payload": hits[0]["payload"] | {"publication_state": "draft"}},
                 *hits[1:],

@@ -30,7 +30,7 @@ from tests.datasets import case, fact, write_dataset
 from tests.fakes.http import FakeServer, Fault, changed, hang
 from tests.fakes.ollama import EMBED, FakeOllama
 from tests.fakes.qdrant import FakeQdrant
-from tests.faults.catalogue import QUERY, ROWS, Row, Wanted
+from tests.faults.catalogue import QUERY, ROWS, Row, Wanted, first_hits
 
 pytestmark = pytest.mark.server
 
@@ -82,9 +82,9 @@ class World:
         chosen = self.chosen | {"collection": collection, "upsert_batch": 3, "embed_timeout": timeout}
         return index(IndexSettings.checked(**chosen))
 
-    def ask(self, collection="made", timeout=60.0, deadline=120.0):
+    def ask(self, collection="made", timeout=60.0, **more):
         """Evaluate and store the run."""
-        chosen = self.chosen | {"collection": collection, "embed_timeout": timeout, "deadline": deadline}
+        chosen = self.chosen | {"collection": collection, "embed_timeout": timeout, **more}
         return write_run(evaluate(EvaluateSettings.checked(ks=(1, 3), depth=5, **chosen)))
 
     def point_to_servers(self, monkeypatch):
@@ -286,6 +286,13 @@ def test_a_deadline_ends_the_evaluation_while_a_server_hangs(world, server):
     with pytest.raises(InfrastructureError, match="deadline"):
         world.ask(deadline=2.0)
     assert list_runs().empty
+
+
+def test_a_hit_that_a_threshold_should_not_have_taken_away_is_missed(world):
+    assert len(world.ask(threshold=-0.9).rankings) == 4 * (1 + 3)
+    world.servers["Qdrant"].faults.add(first_hits(lambda hits: hits[1:], times=2))
+    with pytest.raises(InfrastructureError, match=r"left out hits above the threshold -0\.9.*for waiting"):
+        world.ask(threshold=-0.9)
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_servers_on_this_machine(world, monkeypatch):
