@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-import ollama
 
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.transport import (
@@ -89,6 +88,9 @@ class OllamaServer:
 
     def __init__(self, timeout: float, deadline: Deadline, counts: Counter[str]) -> None:
         self.url = server_url()
+        # The package reads OLLAMA_HOST while it is imported, and its complaint would show a password in there.
+        import ollama
+
         refuse_key_over_plain_http(self.url, API_KEY)
         self.last_status = 0
         self._timeout, self._deadline, self._counts = timeout, deadline, counts

@@ -198,7 +198,7 @@ def _checked_url(url: str) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host:
+    if parts.scheme not in ("http", "https") or not host or re.search(r"\s", host):
         raise InputError(
             "QDRANT_URL is no URL of a server; give one such as http://localhost:6333 or https://name.example:6333"
         )

@@ -4,6 +4,8 @@ import json
 import logging
 import re
 import socket
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -213,6 +215,19 @@ def test_no_address(monkeypatch, host):
     with pytest.raises(InputError, match=r"OLLAMA_HOST") as caught:
         server_url()
     assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["http://me:hidden/x@gpu", "gpu:99999", "http://[gpu"])
+def test_no_address_is_invalid_input_from_a_fresh_process_too(monkeypatch, host):
+    """Ollama's package reads the variable when it is imported, and would show what it cannot read."""
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    call = (
+        "import sys; from evalkit.cli import main; sys.argv[1:] = ['index', '--embedder', 'ollama']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("InputError: OLLAMA_HOST is no address")
+    assert "hidden" not in done.stderr
 
 
 def test_key_goes_to_the_server_and_nowhere_else(server, monkeypatch, caplog):

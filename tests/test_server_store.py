@@ -75,6 +75,7 @@ def test_grpc_is_chosen_by_the_environment(tmp_path, monkeypatch):
         ("QDRANT_URL", "ftp://somewhere"),
         ("QDRANT_URL", "http://"),
         ("QDRANT_URL", "http://host:port"),
+        ("QDRANT_URL", "http://two words"),
         ("QDRANT_URL", f"http://user:{MARKER}@host:6333"),
         ("QDRANT_API_KEY", f"{MARKER}\nsecond line"),
         ("QDRANT_API_KEY", f"{MARKER}\u00e9"),
