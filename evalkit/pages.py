@@ -228,8 +228,8 @@ def trend_tables(runs: Iterable[Run]) -> dict[str, pd.DataFrame]:
     Returns
     -------
     dict of str to DataFrame
-        For each data set, version, cases and labels with two runs at least: a title, and a table with ``started,
-        run_id, k``, the measures and ``n``, the oldest run first.
+        For each data set, version, cases and labels with two runs and an answerable question at least: a title, and
+        a table with ``started, run_id, k``, the measures and ``n``, the oldest run first.
     """
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in sorted(runs, key=lambda one: one.run_id):
@@ -237,12 +237,10 @@ def trend_tables(runs: Iterable[Run]) -> dict[str, pd.DataFrame]:
         key = (data.name, str(data.version), data.cases_sha256, data.labels_sha256)
         groups.setdefault(key, []).append(run)
     tables = {}
-    for (name, version, _, labels), members in groups.items():
-        if len(members) > 1:
-            frames = [
-                means(run.scores).assign(run_id=run.run_id, started=run.record.started) for run in members
-            ]
-            title = f"{name}, version {version}, labels {labels[:8]}: {len(members)} runs"
+    for (name, version, cases, labels), members in groups.items():
+        frames = [means(run.scores).assign(run_id=run.run_id, started=run.record.started) for run in members]
+        if len(members) > 1 and not all(frame.empty for frame in frames):
+            title = f"{name}, version {version}, cases {cases[:8]}, labels {labels[:8]}: {len(members)} runs"
             tables[title] = pd.concat(frames, ignore_index=True)
     return tables
 

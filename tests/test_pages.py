@@ -188,13 +188,26 @@ def test_the_overview_lists_runs_newest_first_and_names_what_it_cannot_read():
 
 
 def test_trends_hold_only_runs_of_equal_data_cases_and_labels():
-    runs = [small_run({"a": [1]}), small_run({"a": [2]}), small_run({"a": [3]})]
-    other = runs[2].record.dataset.model_copy(update={"labels_sha256": "f" * 64})
-    runs[2] = Run(runs[2].run_id, runs[2].folder, runs[2].record.model_copy(update={"dataset": other}))
+    runs = [
+        small_run({"a": [1]}),
+        small_run({"a": [2]}),
+        small_run({"a": [3]}, dataset={"labels_sha256": "f" * 64}),
+    ]
     ((title, table),) = trend_tables(reversed(runs)).items()
-    assert title == "small, version 1, labels bbbbbbbb: 2 runs"
+    assert title == "small, version 1, cases aaaaaaaa, labels bbbbbbbb: 2 runs"
     expected = sorted(run.run_id for run in runs[:2])
     assert list(dict.fromkeys(table["run_id"])) == expected
+
+
+def test_no_trend_is_left_out_when_cases_differ_and_labels_do_not():
+    runs = [small_run({"a": [1]}, dataset={"cases_sha256": letter * 64}) for letter in "eeff"]
+    assert [len(table["run_id"].unique()) for table in trend_tables(runs).values()] == [2, 2]
+
+
+def test_runs_without_an_answerable_question_are_listed_and_have_no_trend():
+    runs = [small_run({}, unsupported={"u": True}) for _ in range(2)]
+    assert trend_tables(runs) == {}
+    assert len(BeautifulSoup(overview_page(), "html.parser").select("#runs ~ .scroll tbody tr")) == 2
 
 
 def test_a_trend_chart_has_a_panel_a_measure_and_tells_its_ends():
