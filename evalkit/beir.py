@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evalkit.errors import InputError, refuse
-from evalkit.trec import open_bytes, read_qrels
+from evalkit.trec import open_bytes, read_qrels, word
 
 MAX_FAULTS = 20
 
@@ -76,12 +76,13 @@ def read_judgments(folder: Path, split: str) -> list[tuple[str, str, int]]:
 
 def corpus_text(passages: Iterable[Passage]) -> str:
     """Give the text of ``corpus.jsonl``."""
-    return _lines({"_id": one.id, "title": one.title, "text": one.text, "metadata": {}} for one in passages)
+    rows = ({"_id": one.id, "title": one.title, "text": one.text, "metadata": {}} for one in passages)
+    return "".join(map(json_line, rows))
 
 
 def queries_text(queries: Iterable[tuple[str, str]]) -> str:
     """Give the text of ``queries.jsonl`` from ids and texts."""
-    return _lines({"_id": name, "text": text, "metadata": {}} for name, text in queries)
+    return "".join(json_line({"_id": name, "text": text, "metadata": {}}) for name, text in queries)
 
 
 def qrels_text(judgments: Iterable[tuple[str, str, int]]) -> str:
@@ -90,21 +91,17 @@ def qrels_text(judgments: Iterable[tuple[str, str, int]]) -> str:
     Raises
     ------
     InputError
-        An id is empty or holds a tab or a line end, which the format cannot carry.
+        An id is empty or holds white space, which readers of the format split at.
     """
     lines = ["query-id\tcorpus-id\tscore\n"]
     for query, document, grade in judgments:
-        for one in (query, document):
-            if not one or one.split() != [one]:
-                raise InputError(
-                    f"{one!r} cannot stand in a qrels file: an id must not be empty or hold white space"
-                )
-        lines.append(f"{query}\t{document}\t{grade}\n")
+        lines.append(f"{word(query)}\t{word(document)}\t{grade}\n")
     return "".join(lines)
 
 
-def _lines(rows: Iterable[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def json_line(row: dict[str, Any]) -> str:
+    """Write an object as a line of JSON."""
+    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _rows(path: Path, texts: tuple[str, ...]) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,6 @@ BEIR judges documents, not passages, so each document becomes one chunk (chunkin
 judgment a positional label on it. Nearly all documents of a BEIR collection are unjudged: ``judgments: partial``.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import IO, Any
 
 import yaml
 
-from evalkit.beir import Passage, read_corpus, read_judgments, read_queries
+from evalkit.beir import Passage, json_line, read_corpus, read_judgments, read_queries
 from evalkit.dataset import load_dataset
 from evalkit.errors import InputError
 from evalkit.files import whole_folder
@@ -108,7 +107,7 @@ def import_beir(folder: Path, target: Path, split: str = "test") -> ImportReport
                 f"{folder}: no query of qrels/{split}.tsv has both a text and a relevant document in the corpus; "
                 f"do the ids of the files fit together?{_examples(labels, queries, known)}"
             )
-        (draft / "cases.jsonl").write_text("".join(_line(case) for case in cases), encoding="utf-8")
+        (draft / "cases.jsonl").write_text("".join(json_line(case) for case in cases), encoding="utf-8")
         description = _description(folder, target, split, n_documents, len(cases))
         (draft / "dataset.yaml").write_text(description, encoding="utf-8")
         load_dataset(draft)
@@ -154,7 +153,7 @@ def _write_documents(corpus: Iterator[Passage], labels: _Labels, stream: IO[str]
             "publication_state": "published",
             "body": text or title,
         }
-        stream.write(_line(document))
+        stream.write(json_line(document))
     return known, n
 
 
@@ -200,7 +199,3 @@ def _description(folder: Path, target: Path, split: str, documents: int, cases: 
         "judgments": "partial",
     }
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)
-
-
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"

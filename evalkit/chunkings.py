@@ -1,6 +1,6 @@
 """The same facts under several chunking versions: what is found for the words of context that it costs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -18,9 +18,7 @@ Evaluations = Mapping[str, Evaluation]
 _CASE = ["chunking", "case_id", "category"]
 
 
-def evaluate_chunkings(
-    settings: EvaluateSettings, chunkings: Sequence[str], progress: Callable[[str], None] = lambda _: None
-) -> dict[str, Evaluation]:
+def evaluate_chunkings(settings: EvaluateSettings, chunkings: Sequence[str]) -> dict[str, Evaluation]:
     """Index and evaluate a data set under each of several chunking versions.
 
     Parameters
@@ -29,8 +27,6 @@ def evaluate_chunkings(
         What all versions share; without ``chunking`` and ``collection``, of which each version has its own.
     chunkings
         Names of at least two chunking versions, the one to compare with first.
-    progress
-        Called with chunking and stage as each begins.
 
     Returns
     -------
@@ -49,9 +45,7 @@ def evaluate_chunkings(
     shared = settings.model_dump(include=set(CollectionSettings.model_fields) - {"chunking"})
     evaluations = {}
     for chunking in chunkings:
-        progress(f"{chunking}: index")
         index(IndexSettings.checked(**shared, chunking=chunking))
-        progress(f"{chunking}: evaluate")
         evaluations[chunking] = evaluate(settings.model_copy(update={"chunking": chunking}))
     return evaluations
 

@@ -5,8 +5,7 @@ Heavy modules are imported inside the commands, so that ``--help`` answers at on
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,14 +20,17 @@ from evalkit.cli_options import (
     EmbedderOption,
     EmbeddingsOption,
     ModelOption,
+    ParameterOption,
     ProfileOption,
+    TimeoutOption,
     cutoffs,
+    pairs,
+    progress_bar,
 )
 from evalkit.errors import CriteriaNotMet, InfrastructureError, InputError
 
 if TYPE_CHECKING:
     from evalkit.settings import EvaluateSettings
-    from evalkit.writing import Progress
 
 EXIT_CODES: dict[type[BaseException], int] = {
     CriteriaNotMet: 1,
@@ -104,28 +106,9 @@ def index(
         recreate=recreate,
         **layout.model_dump(),
     )
-    with indexing_bar() as progress:
-        report = run_index(settings, progress)
+    with progress_bar(" chunks") as update:
+        report = run_index(settings, lambda progress: update(progress.done, progress.total))
     typer.echo(report.describe())
-
-
-@contextmanager
-def indexing_bar() -> "Iterator[Callable[[Progress], None]]":
-    """Show how far indexing is, its rate and the time left, on standard error; nothing where nothing is written."""
-    from tqdm import tqdm
-
-    bars: list[Any] = []
-
-    def update(progress: "Progress") -> None:
-        if not bars:
-            bars.append(tqdm(total=progress.total, unit=" chunks", mininterval=0.5, file=sys.stderr))
-        bars[0].update(progress.done - bars[0].n)
-
-    try:
-        yield update
-    finally:
-        for bar in bars:
-            bar.close()
 
 
 @app.command()
@@ -216,8 +199,9 @@ def record(
 
     settings = EmbeddingSettings.checked(embedder="ollama", model=model, profile=profile)
     loaded = load_dataset(dataset)
-    with open_embedder(settings) as embedder, VectorCache() as cache:
-        done = record_vectors(loaded, embedder, cache, paths.embeddings_folder(embeddings), chunking or ())
+    folder = paths.embeddings_folder(embeddings)
+    with open_embedder(settings) as embedder, VectorCache() as cache, progress_bar(" prompts") as update:
+        done = record_vectors(loaded, embedder, cache, folder, chunking or (), update)
     typer.echo(
         f"{done.added} vectors added to {done.folder}, {done.already} were there, {done.embedded} computed"
     )
@@ -226,14 +210,9 @@ def record(
 @app.command()
 def report(
     dataset: DatasetOption = "worker-runbooks",
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the notebooks; repeatable."
-        ),
-    ] = None,
+    parameter: ParameterOption = None,
     code: Annotated[bool, typer.Option(help="Write each page a second time with its code.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds that each notebook may take.")] = 600.0,
+    timeout: TimeoutOption = 600.0,
 ) -> None:
     """Index, evaluate and analyse a data set by notebooks, and leave an HTML report."""
     from evalkit import reporting
@@ -249,17 +228,12 @@ def notebook(
     name: Annotated[
         str, typer.Argument(help="Name under notebooks/, such as compare-chunkings or compare-runs.")
     ],
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the notebook; repeatable."
-        ),
-    ] = None,
+    parameter: ParameterOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for notebook and page; default: outputs/pages/NAME.")
     ] = None,
     code: Annotated[bool, typer.Option(help="Show the code in the page.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds that the notebook may take.")] = 600.0,
+    timeout: TimeoutOption = 600.0,
 ) -> None:
     """Run one notebook by itself and leave it with its HTML page."""
     from evalkit import reporting
@@ -268,16 +242,3 @@ def notebook(
         name, {}, texts=pairs(parameter or []), folder=out, code=code, timeout=timeout
     )
     typer.echo(f"page {page}")
-
-
-def pairs(texts: list[str], option: str = "--parameter", example: str = "ks=[1,3,5]") -> dict[str, str]:
-    """Read ``NAME=VALUE`` texts; option and an example of it stand in the error.
-
-    Raises
-    ------
-    InputError
-        One without ``=``.
-    """
-    if wrong := [text for text in texts if "=" not in text]:
-        raise InputError(f"{option} {', '.join(map(repr, wrong))}: wanted NAME=VALUE, such as {example}")
-    return dict(text.split("=", 1) for text in texts)

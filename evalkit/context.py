@@ -12,6 +12,7 @@ import pandas as pd
 from rapidfuzz import fuzz
 
 from evalkit.errors import InputError
+from evalkit.evidence import require_columns
 from evalkit.wording import fold
 
 Counter = Callable[[str], int]
@@ -204,8 +205,7 @@ def _assembly(rows: pd.DataFrame, options: Options) -> dict[str, tuple[Passage, 
 
 
 def _texts(ranking: pd.DataFrame) -> pd.DataFrame:
-    if missing := [column for column in _COLUMNS if column not in ranking.columns]:
-        raise InputError(f"ranking: columns {missing} are missing, found {list(ranking.columns)}")
+    require_columns(ranking, _COLUMNS, "ranking")
     if ranking["text"].isna().any():
         raise InputError("the ranking holds no texts; evaluate with retention 'full' to assemble contexts")
     return ranking

@@ -78,8 +78,8 @@ def fact_table(rankings: pd.DataFrame, deep: pd.DataFrame, labels: Labels, ks: S
     InputError
         Missing columns, or a K below 1.
     """
-    _require(rankings, ["rank"], "rankings")
-    _require(deep, [*_PLACE, "rank"], "deep ranking")
+    require_columns(rankings, ["rank"], "rankings")
+    require_columns(deep, [*_PLACE, "rank"], "deep ranking")
     facts = _facts_at(rankings, labels, ks)
     held = labels.places.rename(columns={"text": "quote", "quote": "nth"})
     within = rankings[[*_PLACE, "k", "rank"]].merge(held, on=_PLACE).assign(source=0)
@@ -119,7 +119,7 @@ def rank_outside(rank: Any, k: int, depth: int, threshold: float | None) -> str:
 
 def _facts_at(rankings: pd.DataFrame, labels: Labels, ks: Sequence[int]) -> pd.DataFrame:
     """Facts x K with ``found``: a chunk of the ranking at that K holds a quote of the fact."""
-    _require(rankings, [*_PLACE, "k"], "rankings")
+    require_columns(rankings, [*_PLACE, "k"], "rankings")
     if wrong := [k for k in ks if k < 1]:
         raise InputError(f"ks: each cutoff K must be at least 1, found {wrong}")
     every_k = pd.DataFrame({"k": sorted(set(ks))}, dtype="int64")
@@ -129,6 +129,7 @@ def _facts_at(rankings: pd.DataFrame, labels: Labels, ks: Sequence[int]) -> pd.D
     return facts.assign(found=facts["found"].notna())
 
 
-def _require(table: pd.DataFrame, columns: list[str], name: str) -> None:
+def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
+    """Raise InputError when a table lacks columns; the text names those missing and those found."""
     if missing := [column for column in columns if column not in table.columns]:
         raise InputError(f"{name}: columns {missing} are missing, found {list(table.columns)}")

@@ -1,7 +1,7 @@
 """The run record: what a run says about itself in ``run.json``."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -52,7 +52,15 @@ def accepted_when(threshold: float | None) -> str:
 
 
 class SearchRecord(_Part):
-    """How every question was asked; ``filter`` maps payload fields to allowed values, ``depth`` is that of ``deep``."""
+    """How every question was asked.
+
+    Attributes
+    ----------
+    depth
+        Ranks of the diagnostic ranking (``deep.parquet``).
+    filter
+        Payload field -> allowed values.
+    """
 
     ks: tuple[int, ...]
     threshold: float | None
@@ -111,7 +119,7 @@ class RunRecord(_Part):
         Sentences that a reader must see, such as a missing ``labels.lock``.
     """
 
-    record_version: int = 1
+    record_version: Literal[1] = 1
     run_id: str = Field(pattern=RUN_ID_PATTERN)
     started: datetime
     finished: datetime

@@ -138,15 +138,13 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
     return labelled
 
 
-def check_dataset(dataset: str | Path, chunking: str | None = None) -> LabelReview:
-    """Look for every fault that `load_labelled` would refuse; changes nothing.
+def check_dataset(dataset: str | Path) -> LabelReview:
+    """Look for every fault that `load_labelled` would refuse under the data set's own chunking; changes nothing.
 
     Parameters
     ----------
     dataset
         Name under ``data/`` or path of a folder with a ``dataset.yaml``.
-    chunking
-        Chunking version; None takes the data set's own.
 
     Returns
     -------
@@ -158,7 +156,7 @@ def check_dataset(dataset: str | Path, chunking: str | None = None) -> LabelRevi
     InputError
         No such folder.
     """
-    return _inspect(dataset, chunking, list_unreviewed=True)[1]
+    return _inspect(dataset, None, list_unreviewed=True)[1]
 
 
 def _inspect(

@@ -16,6 +16,7 @@ MAX_ENUMERATED = 16  # 2^16 sign patterns are fewer than FLIPS
 ALPHA = 0.05
 POWER = 0.8
 FEW = 10
+_SEED = 0
 _CELLS = 4_000_000  # resampled values held at once, to bound memory
 
 
@@ -55,7 +56,7 @@ class Interval(NamedTuple):
         return ""
 
 
-def mean_interval(values: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
+def mean_interval(values: ArrayLike, *, resamples: int = RESAMPLES) -> Interval:
     """Mean over cases with a bootstrap interval.
 
     Cases are drawn with replacement; the bounds are the 2.5 and 97.5 percentiles of the resampled means (the
@@ -66,9 +67,7 @@ def mean_interval(values: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLE
     Parameters
     ----------
     values
-        One number a case; NaN and None are left out and not counted in ``n``.
-    seed
-        Same seed and values, same bounds.
+        One number a case; NaN and None are left out and not counted in ``n``. Same values, same bounds.
     resamples
         Number of resamples.
 
@@ -96,7 +95,7 @@ def mean_interval(values: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLE
         batch=max(1, _CELLS // n),
         confidence_level=CONFIDENCE,
         method="percentile",
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(_SEED),
     ).confidence_interval
     return Interval(mean, float(bounds.low), float(bounds.high), n, constant=False)
 
@@ -169,7 +168,7 @@ class PairedTest(NamedTuple):
     method: str
 
 
-def sign_flip_test(differences: ArrayLike, *, seed: int = 0) -> PairedTest:
+def sign_flip_test(differences: ArrayLike) -> PairedTest:
     """Could the mean difference of paired cases be chance? Two-sided paired sign-flip permutation test.
 
     If the two runs were equal, each case's difference could as well have had the other sign. A zero has no sign, so
@@ -180,9 +179,7 @@ def sign_flip_test(differences: ArrayLike, *, seed: int = 0) -> PairedTest:
     Parameters
     ----------
     differences
-        Candidate minus baseline, one a case; nulls are left out.
-    seed
-        Same seed and values, same p-value.
+        Candidate minus baseline, one a case; nulls are left out. Same values, same p-value.
 
     Returns
     -------
@@ -198,7 +195,7 @@ def sign_flip_test(differences: ArrayLike, *, seed: int = 0) -> PairedTest:
     # The same sum taken in another order may differ in its last bits.
     as_extreme = observed - 1e-9 * max(observed, 1.0)
     extreme = patterns = 0
-    for sums in _signed_sums(differing, seed):
+    for sums in _signed_sums(differing):
         extreme += int((np.abs(sums) >= as_extreme).sum())
         patterns += len(sums)
     # A sample counts the observed pattern itself, so that p is never 0 (Phipson and Smyth, 2010).
@@ -212,9 +209,9 @@ def p_text(p: float) -> str:
     return MISSING if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _signed_sums(values: NDArray[np.float64], seed: int) -> Iterator[NDArray[np.float64]]:
+def _signed_sums(values: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     count = len(values)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_SEED)
     total = 2**count if count <= MAX_ENUMERATED else FLIPS
     batch = max(1, _CELLS // max(1, count))
     for start in range(0, total, batch):

@@ -11,13 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from evalkit.errors import InfrastructureError, InputError
-
-if TYPE_CHECKING:
-    pass
 
 ALLOWED_HOSTS = "EVALKIT_ALLOW_PLAIN_HTTP_HOSTS"
 KEYS = ("OLLAMA_API_KEY", "QDRANT_API_KEY")

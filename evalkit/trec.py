@@ -124,18 +124,21 @@ def write_run(rows: Iterable[tuple[str, str, float]], tag: str) -> str:
     for query, document, score in rows:
         rank = rank + 1 if query == current else 1
         current = query
-        lines.append(f"{_word(query)} Q0 {_word(document)} {rank} {score!r} {_word(tag)}\n")
+        lines.append(f"{word(query)} Q0 {word(document)} {rank} {score!r} {word(tag)}\n")
     return "".join(lines)
 
 
 def write_qrels(rows: Iterable[tuple[str, str, int]]) -> str:
     """Give the text of TREC qrels from query, document and grade; errors as for `write_run`."""
-    return "".join(f"{_word(query)} 0 {_word(document)} {grade}\n" for query, document, grade in rows)
+    return "".join(f"{word(query)} 0 {word(document)} {grade}\n" for query, document, grade in rows)
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
+    """Give an id that can stand in a run or qrels file; InputError for an empty one or one with white space."""
     if not text or text.split() != [text]:
-        raise InputError(f"{text!r} cannot stand in a TREC file: an id must not be empty or hold white space")
+        raise InputError(
+            f"{text!r} cannot stand in a run or qrels file: an id must not be empty or hold white space"
+        )
     return text
 
 

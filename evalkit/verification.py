@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from evalkit.contents import (
     REEMBEDDED_TOLERANCE,
@@ -122,11 +121,6 @@ def verify_stored(
             raise InputError(f"no collection {collection!r} on the {store.kind} engine; there are: {known}")
         findings = tuple(_collection(store, collection, subject, embedder, sample))
     return (labels, *findings, *_limits(embedder))
-
-
-def as_table(findings: Sequence[Finding]) -> pd.DataFrame:
-    """Lay findings out as rows: ``claim, verdict, detail``."""
-    return pd.DataFrame([vars(finding) for finding in findings], columns=["claim", "verdict", "detail"])
 
 
 def _finding(claim: str, good: bool, detail: str) -> Finding:

@@ -70,7 +70,12 @@ def test_labels_at_the_end_of_lines_do_not_overlap_and_are_whole():
     axes = grid[0, 0]
     axes.plot([0, 1], [0.2, 1.0])
     unit_axis(axes)
-    label_ends(axes, 1, [(1.0, "one"), (1.0, "two"), (0.99, "three"), (0.2, "four")])
+    label_ends(
+        axes,
+        1,
+        [(1.0, "one"), (1.0, "two"), (0.99, "three"), (0.2, "four")],
+        list(METRIC_STYLES.values())[:4],
+    )
     figure.draw_without_rendering()  # places everything
     boxes = [text.get_window_extent() for text in axes.texts]
     assert not any(one.overlaps(other) for index, one in enumerate(boxes) for other in boxes[index + 1 :])

@@ -18,7 +18,7 @@ from evalkit.rescoring import score_rankings_file
 from evalkit.runs import load_run, write_run
 from evalkit.settings import EmbeddingSettings, EvaluateSettings, IndexSettings
 from evalkit.stores import open_store
-from evalkit.verification import as_table, verify_run, verify_stored
+from evalkit.verification import verify_run, verify_stored
 from tests.conftest import copied, environment
 from tests.fakes.ollama import FakeOllama
 
@@ -87,13 +87,6 @@ def test_how_much_was_compared_is_said(run):
     for sample, number in ((1, 1), (3, 3), (None, 11)):
         text = {finding.claim: finding.detail for finding in verify_run(run, sample)}[STORED]
         assert text == f"compared 11 points, 11 payloads, {number} vectors (as recorded)"
-
-
-def test_findings_as_a_table(run):
-    table = as_table(verify_run(run))
-    assert list(table.columns) == ["claim", "verdict", "detail"]
-    assert len(table) == CLAIMS
-    assert as_table([]).empty
 
 
 def text_of(point):

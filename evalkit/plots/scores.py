@@ -25,15 +25,13 @@ ANALYSED = ("recall", "ndcg", "coverage", "complete")
 
 
 @styled()
-def metrics_over_k(means: pd.DataFrame, title: str = "Means over K") -> Drawn:
+def metrics_over_k(means: pd.DataFrame) -> Drawn:
     """Draw every measure over K.
 
     Parameters
     ----------
     means
         A row a K: ``k``, the measures and ``n``, as `measures.means` gives them.
-    title
-        Title; the number of cases is added.
 
     Returns
     -------
@@ -50,16 +48,16 @@ def metrics_over_k(means: pd.DataFrame, title: str = "Means over K") -> Drawn:
     if len(table):
         last = table.iloc[-1]
         ends = [(float(last[name]), f"{METRIC_LABELS[name]} {last[name]:.3f}") for name in measured]
-        label_ends(axes, len(table) - 1, ends, styles=[METRIC_STYLES[name] for name in measured])
+        label_ends(axes, len(table) - 1, ends, [METRIC_STYLES[name] for name in measured])
     missing = [METRIC_LABELS[name] for name in METRIC_LABELS if name not in measured]
     left_out = f"; without values: {', '.join(missing)}" if missing else ""
-    axes.set_title(f"{title} (n = {n} cases{left_out})")
+    axes.set_title(f"Means over K (n = {n} cases{left_out})")
     rows = [f"K = {row['k']}: {_spoken(row, measured, 3)}" for row in table.to_dict("records")]
     return figure, f"Line chart of means over {n} cases by K{left_out}. " + "; ".join(rows) + "."
 
 
 @styled()
-def categories_over_k(intervals: pd.DataFrame, metrics: Sequence[str] = ANALYSED) -> Drawn:
+def categories_over_k(intervals: pd.DataFrame) -> Drawn:
     """Draw one small chart a category with its means over K.
 
     Parameters
@@ -67,18 +65,16 @@ def categories_over_k(intervals: pd.DataFrame, metrics: Sequence[str] = ANALYSED
     intervals
         ``category, k, metric, mean, n``, as `statistics.mean_intervals` gives them;
         categories are drawn in their order.
-    metrics
-        Measures to draw.
 
     Returns
     -------
     Figure, str
-        Charts that share their axes, each with its n; measures without values are left out.
+        Charts of the `ANALYSED` measures with shared axes, each with its n; measures without values are left out.
     """
     names = list(dict.fromkeys(intervals["category"]))
     counts = intervals.groupby("category")["n"].max()
     means = intervals.pivot(index=["category", "k"], columns="metric", values="mean").reset_index()
-    measured = [name for name in metrics if name in means and means[name].notna().any()]
+    measured = [name for name in ANALYSED if name in means and means[name].notna().any()]
     columns = min(3, max(1, len(names)))
     rows = max(1, -(-len(names) // columns))
     figure, grid = new_figure(3.1 * columns + 0.6, 2.5 * rows + 0.6, rows, columns, sharex=True, sharey=True)
@@ -102,8 +98,8 @@ def categories_over_k(intervals: pd.DataFrame, metrics: Sequence[str] = ANALYSED
 
 
 @styled()
-def category_intervals(intervals: pd.DataFrame, k: int, metrics: Sequence[str] = ANALYSED) -> Drawn:
-    """Draw the mean of each category with its interval, a panel a measure.
+def category_intervals(intervals: pd.DataFrame, k: int) -> Drawn:
+    """Draw the mean of each category with its interval, a panel for each of the `ANALYSED` measures.
 
     Parameters
     ----------
@@ -112,8 +108,6 @@ def category_intervals(intervals: pd.DataFrame, k: int, metrics: Sequence[str] =
         drawn from top to bottom in their order.
     k
         The cutoff, for the title.
-    metrics
-        Measures to draw.
 
     Returns
     -------
@@ -121,7 +115,7 @@ def category_intervals(intervals: pd.DataFrame, k: int, metrics: Sequence[str] =
         A point a mean, a bar from low to high (absent where there is none), n beside the name of the category.
     """
     present = intervals[intervals["mean"].notna()]
-    measured = [name for name in metrics if (present["metric"] == name).any()]
+    measured = [name for name in ANALYSED if (present["metric"] == name).any()]
     names = list(dict.fromkeys(intervals["category"]))
     counts: dict[Any, int] = intervals.groupby("category")["n"].max().to_dict()
     height = 0.42 * max(1, len(names)) + 1.3

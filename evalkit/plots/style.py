@@ -24,6 +24,7 @@ PALETTE = (BLUE, ORANGE, RED, PURPLE, VIOLET, GREY)
 MARKERS = ("o", "s", "^", "D", "v", "X")
 INK = "#22262b"
 FAINT = "#6b7076"
+LABEL_GAP = 0.06  # smallest distance of two labels at the ends of lines, in units of a 0..1 axis
 
 Drawn = tuple[Figure, str]
 """A figure and its alt text."""
@@ -149,8 +150,7 @@ def label_ends(
     axes: Axes,
     x: float,
     ends: Sequence[tuple[float, str]],
-    gap: float = 0.06,
-    styles: Sequence[Mapping[str, Any]] | None = None,
+    styles: Sequence[Mapping[str, Any]],
 ) -> None:
     """Write labels to the right of where lines end, apart from each other.
 
@@ -162,17 +162,13 @@ def label_ends(
         Where the lines end, in data units.
     ends
         ``(y, text)`` of each line.
-    gap
-        Smallest distance of two labels in data units of y.
     styles
         Colour and marker of each line, repeated before its label, since labels may stand away from their lines.
     """
     figure = axes.get_figure(root=True)
     marks, words = (offset_copy(axes.transData, fig=figure, x=points, units="points") for points in (16, 24))
-    for index, ((_, text), y) in enumerate(zip(ends, spread([y for y, _ in ends], gap), strict=True)):
-        if styles is not None:
-            mark = Line2D([x], [y], linestyle="none", transform=marks, clip_on=False, **styles[index])
-            axes.add_artist(mark)
+    for (_, text), y, style in zip(ends, spread([y for y, _ in ends], LABEL_GAP), styles, strict=True):
+        axes.add_artist(Line2D([x], [y], linestyle="none", transform=marks, clip_on=False, **style))
         axes.text(x, y, text, transform=words, va="center", color=INK, clip_on=False)
 
 
