@@ -8,7 +8,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 FAST := -m "not notebook and not server and not browser and not slow"
 
-.PHONY: help setup report lab test test-fast test-lowest test-pythons check format audit licences lock bench clean
+.PHONY: help setup report lab test test-fast test-lowest test-pythons check format audit licences lock bench bench-scale clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ lock: ## compile requirements.lock and that of the benchmarks anew
 bench: .venv-bench/.ready ## measure the metric core against its peers, into benchmarks/RESULTS.md (half an hour)
 	.venv-bench/bin/python -m pytest --quiet --noconftest -p no:cacheprovider tests/test_peers.py
 	.venv-bench/bin/python -m benchmarks
+
+bench-scale: setup ## measure indexing and evaluating 100,000 chunks, into benchmarks/SCALE.md (an hour)
+	$(BIN)/python -m benchmarks.scale
 
 clean: ## remove what is generated, but no data and no finished run
 	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -70,7 +70,14 @@ class MadeEmbedder:
     """Looks the vector up that belongs to the number in a prompt; `evalkit.embedding.Embedder`."""
 
     def __init__(self, folder: Path, live: bool = False) -> None:
-        self.identity = ModelIdentity("recorded", "made", "sha256:made", "text-only", DIMENSION)
+        self.identity = ModelIdentity(
+            "ollama" if live else "recorded",
+            "made",
+            "sha256:made",
+            "text-only",
+            DIMENSION,
+            "0" if live else None,
+        )
         self.batch_size = 32
         self.live = live
         self.counts: Counter[str] = Counter()
