@@ -2,12 +2,12 @@
 
 from evalkit.comparison import Comparison
 from evalkit.errors import some
-from evalkit.measures import METRIC_LABELS, MISSING, means
+from evalkit.measures import JUDGED, MEASURES, METRIC_LABELS, MISSING, means
 from evalkit.records import accepted_when
 from evalkit.runs import Run
 from evalkit.statistics import p_text
 
-COLUMNS = {"k": "K", **METRIC_LABELS, "n": "n", "n_facts": "n facts"}
+COLUMNS = {"k": "K", **METRIC_LABELS, JUDGED: "judged", "n": "n", "n_facts": "n facts"}
 
 
 def summarize(run: Run) -> str:
@@ -21,19 +21,17 @@ def summarize(run: Run) -> str:
     Returns
     -------
     str
-        Data set and model, a table of means with their n per K, unsupported questions accepted, cases without all
-        their evidence at the largest K, notices, and where the run lies.
+        Data set and model, a table of means with their n per K (under partial judgments with the judged share of
+        what was returned), cases without all their evidence at the largest K, unsupported questions accepted,
+        notices, and where the run lies.
     """
     record = run.record
     largest = run.cutoff()
-    table = means(run.scores)[list(COLUMNS)].rename(columns=COLUMNS)
     lines = [
         f"{record.dataset.name} (version {record.dataset.version}), {record.model.model} ({record.model.embedder}), "
         f"{record.chunking}",
         "",
-        table.to_string(index=False, float_format="{:.3f}".format, na_rep=MISSING),
-        "",
-        _incomplete(run, largest),
+        *_answerable(run, largest),
         _unsupported(run, largest),
         *record.notices,
         f"run {run.run_id} in {run.folder}",
@@ -41,19 +39,35 @@ def summarize(run: Run) -> str:
     return "\n".join(lines)
 
 
+def _answerable(run: Run, k: int) -> list[str]:
+    if run.scores.empty:
+        return ["no answerable question, so there is nothing to score"]
+    measures = [*MEASURES, *([JUDGED] if JUDGED in run.scores else [])]
+    table = means(run.scores, measures).rename(columns=COLUMNS)
+    return [
+        table.to_string(index=False, float_format="{:.3f}".format, na_rep=MISSING),
+        "",
+        _incomplete(run, k),
+    ]
+
+
 def _incomplete(run: Run, k: int) -> str:
-    scored = run.scores[(run.scores["k"] == k) & run.scores["complete"].notna()]
-    missing = list(scored.loc[scored["complete"] == 0, "case_id"])
+    at_k = run.scores[run.scores["k"] == k]
+    needed, measure, cases = "required evidence", "complete", "cases with facts"
+    if at_k["complete"].isna().all():
+        needed, measure, cases = "labelled text", "recall", "cases, none of which has facts"
+    scored = at_k[at_k[measure].notna()]
+    missing = list(scored.loc[scored[measure] < 1, "case_id"])
     if not missing:
-        return (
-            f"all required evidence is in the first {k} for {len(scored)} of {len(scored)} cases with facts"
-        )
+        return f"all {needed} is in the first {k} for {len(scored)} of {len(scored)} {cases}"
     counts = f"{len(missing)} of {len(scored)}"
-    return f"required evidence is missing from the first {k} in {counts} cases: {some(missing)}"
+    return f"{needed} is missing from the first {k} in {counts} cases: {some(missing)}"
 
 
 def _unsupported(run: Run, k: int) -> str:
     asked = run.questions[(run.questions["k"] == k) & ~run.questions["answerable"]]
+    if asked.empty:
+        return "no unsupported question, so nothing is known about false acceptance"
     rule = accepted_when(run.record.search.threshold)
     return f"unsupported questions accepted at K={k}: {asked['accepted'].sum()} of {len(asked)} ({rule})"
 
