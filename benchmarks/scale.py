@@ -136,8 +136,8 @@ def _indexing(found: Found, chunks: int) -> list[str]:
         "",
         f"Goal, at most {GOAL} times the floor: {_verdict(whole / cpu)} for the whole process.",
         f"Without verification: {_verdict((whole - parts['verification']) / cpu)}; writing alone:",
-        f"{_verdict(parts['writing'] / cpu)}. The floor reads the same file, makes ids and payloads of the same form,",
-        "and the keyword indexes that filters need; it has no labels to check.",
+        f"{_verdict(parts['writing'] / cpu)}. The floor reads the same file, makes ids and payloads of the same",
+        "form, and the keyword indexes that filters need; it has no labels to check.",
         "",
         *table(
             ("part of evalkit", "CPU s", "share", "what"),
