@@ -154,6 +154,11 @@ class Dataset:
     folder: Path
     cases_file: str
 
+    @property
+    def questions(self) -> tuple[Case | Unsupported, ...]:
+        """All questions, the answerable ones first."""
+        return (*self.cases, *self.unsupported)
+
     def is_eligible(self, passage: HasType) -> bool:
         """Tell whether the data set's eligibility allows a document or a chunk."""
         return all(getattr(passage, field) in allowed for field, allowed in self.eligibility.items())

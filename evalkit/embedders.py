@@ -279,5 +279,4 @@ def dataset_prompts(dataset: Dataset, chunkings: Iterable[str], profile: str) ->
         for version in chunkings
         for chunk in chunk_documents(dataset.documents, version)
     ]
-    cases = (*dataset.cases, *dataset.unsupported)
-    return documents + [query_prompt(profile, case.id, case.question) for case in cases]
+    return documents + [query_prompt(profile, case.id, case.question) for case in dataset.questions]

@@ -24,7 +24,7 @@ from evalkit.records import Checks, DatasetRecord, ModelRecord, RunRecord, Searc
 from evalkit.review import Labelled, load_labelled
 from evalkit.settings import EvaluateSettings
 from evalkit.stores import open_store
-from evalkit.tables import make_tables, ranking_table
+from evalkit.tables import Tables, make_tables, ranking_table
 from evalkit.transport import Deadline
 from evalkit.vectors import VectorCache
 
@@ -32,16 +32,10 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """One finished evaluation, not yet on disk: its record and its tables (``docs/architecture.md``)."""
+class Evaluation(Tables):
+    """One finished evaluation, not yet on disk: its tables and its record."""
 
     record: RunRecord
-    rankings: pd.DataFrame
-    scores: pd.DataFrame
-    questions: pd.DataFrame
-    facts: pd.DataFrame
-    judgments: pd.DataFrame
-    deep: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
     stages = _Stages(deadline, progress)
     with stages("labels"):
         subject = load_labelled(settings.dataset, settings.chunking)
-        questions = {one.id: one.question for one in (*subject.dataset.cases, *subject.dataset.unsupported)}
+        questions = {one.id: one.question for one in subject.dataset.questions}
     with open_embedder(settings, deadline) as embedder, VectorCache() as cache, open_store(deadline) as store:
         with stages("verification"):
             opened = open_for_evaluation(store, settings, subject.dataset, subject.chunks, embedder, cache)

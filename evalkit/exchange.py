@@ -123,7 +123,7 @@ def export_beir(run: Run, folder: Path) -> list[Path]:
         raise InputError(
             f"data set {dataset.name!r} has changed since run {run.run_id}; evaluate again, then export the new run"
         )
-    questions = [(case.id, case.question) for case in (*dataset.cases, *dataset.unsupported)]
+    questions = [(case.id, case.question) for case in dataset.questions]
     contents = {
         "corpus.jsonl": beir.corpus_text(_passages(dataset, run.record.chunking)),
         "queries.jsonl": beir.queries_text(questions),

@@ -202,7 +202,7 @@ def occurrences(body: str, text: str) -> int:
 
 def _repeats(dataset: Dataset) -> list[str]:
     """List case ids that stand twice and questions that are asked twice."""
-    questions = [*dataset.cases, *dataset.unsupported]
+    questions = dataset.questions
     faults = [
         f"{dataset.cases_file}: case {name!r}: the id stands {times} times; give each question its own id"
         for name, times in Counter(question.id for question in questions).items()

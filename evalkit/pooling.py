@@ -214,9 +214,7 @@ def _returned(runs: Sequence[Run], k: int | None) -> pd.DataFrame:
 
 
 def _questions(dataset: Dataset) -> pd.DataFrame:
-    asked = [
-        (case.id, case.question, isinstance(case, Case)) for case in (*dataset.cases, *dataset.unsupported)
-    ]
+    asked = [(case.id, case.question, isinstance(case, Case)) for case in dataset.questions]
     table = pd.DataFrame(asked, columns=["case_id", "question", "answerable"])
     return table.astype({"case_id": "str", "question": "str", "answerable": "bool"})
 

@@ -178,7 +178,7 @@ def score_rankings_file(
 def _evaluation(
     subject: Labelled, source: _Source, retention: Retention, started: datetime, parameters: dict[str, object]
 ) -> Evaluation:
-    asked = {one.id for one in (*subject.dataset.cases, *subject.dataset.unsupported)}
+    asked = {one.id for one in subject.dataset.questions}
     ranked = {*source.rankings["case_id"], *source.deep["case_id"]}
     if unknown := sorted(ranked - asked):
         raise InputError(

@@ -1,7 +1,7 @@
 """Run folders under ``outputs/runs``: written once and whole, read back with checks, listed."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from evalkit.errors import InputError
 from evalkit.evaluation import Evaluation
 from evalkit.files import whole_folder, write_whole
 from evalkit.records import RUN_ID_PATTERN, RunRecord
+from evalkit.tables import Tables
 
 RUN_ID = re.compile(RUN_ID_PATTERN)
-TABLES = ("rankings", "scores", "questions", "facts", "judgments", "deep")
+TABLES = tuple(field.name for field in fields(Tables))
+"""Names of the tables of a run."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.chunking import Chunk
-from evalkit.dataset import Case, Dataset, Unsupported
+from evalkit.dataset import Dataset
 from evalkit.errors import SHOWN, InputError, bullets
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
@@ -182,7 +182,7 @@ def _scores(dataset: Dataset, labels: Labels, rankings: pd.DataFrame, ks: Sequen
 
 
 def _questions(dataset: Dataset, rankings: pd.DataFrame, ks: Sequence[int]) -> pd.DataFrame:
-    asked: list[Case | Unsupported] = [*dataset.cases, *dataset.unsupported]
+    asked = dataset.questions
     questions = pd.DataFrame(
         {
             "case_id": _texts([one.id for one in asked]),

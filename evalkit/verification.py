@@ -138,11 +138,7 @@ def _same_dataset(run: Run, subject: Labelled) -> Iterator[Finding]:
 def _same_scores(run: Run, subject: Labelled) -> Finding:
     claim = "scores follow from the rankings and labels"
     places = ["case_id", "document_id", "chunk_id"]
-    if (
-        not run.deep["case_id"]
-        .isin({one.id for one in (*subject.dataset.cases, *subject.dataset.unsupported)})
-        .all()
-    ):
+    if not run.deep["case_id"].isin({one.id for one in subject.dataset.questions}).all():
         return Finding(claim, "differs", "the run holds questions that the data set has no more")
     try:
         again = make_tables(
@@ -212,7 +208,7 @@ def _same_ranking_scores(run: Run, store: Store, subject: Labelled, embedder: Em
     claim = "recorded scores are the cosines of question and passage"
     collection = run.record.store.collection
     first = run.rankings[(run.rankings["k"] == run.record.search.ks[-1]) & (run.rankings["rank"] == 1)]
-    questions = {one.id: one.question for one in (*subject.dataset.cases, *subject.dataset.unsupported)}
+    questions = {one.id: one.question for one in subject.dataset.questions}
     points = {(chunk.document_id, chunk.chunk_id): point_id(chunk.key) for chunk in subject.chunks}
     rows: list[tuple[str, str, float]] = [
         (case_id, points[document_id, chunk_id], score)

@@ -1,6 +1,5 @@
 """Runs written by hand: who needs which facts, and at which rank each came."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -8,12 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.evaluation import Evaluation
+from evalkit.evaluation import Evaluation, new_run_id
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
+from evalkit.metrics import METRICS
 from evalkit.records import RunRecord
 from evalkit.runs import Run, write_run
-from evalkit.scoring import METRICS, score_rankings
+from evalkit.scoring import score_rankings
 
 DEPTH = 10
 Ranks = Sequence[int | None]
@@ -65,7 +65,7 @@ def small_run(
     changes
         Parts of the record, such as ``chunking="x"`` or ``search={"ks": (1, 5)}``.
     """
-    record = RunRecord.model_validate(_merged(RECORD, changes) | {"run_id": _new_id()})
+    record = RunRecord.model_validate(_merged(RECORD, changes) | {"run_id": new_run_id(datetime.now(UTC))})
     ks = record.search.ks
     cases = {**facts, **(relevant or {})}
     accepted = [case for case, is_accepted in (unsupported or {}).items() if is_accepted]
@@ -107,10 +107,6 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
             for name, value in changes.items()
         },
     }
-
-
-def _new_id() -> str:
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}{datetime.now(UTC).microsecond // 1000:03d}Z-{secrets.token_hex(3)}"
 
 
 def _ranking(case: str, ranks: Ranks, chunking: str) -> pd.DataFrame:

@@ -29,7 +29,7 @@ class Asked:
         settings = EvaluateSettings.checked(dataset=name)
         self.dataset = load_dataset(name)
         self.chunks = tuple(chunk_documents(self.dataset.documents, self.dataset.chunking))
-        questions = [*self.dataset.cases, *self.dataset.unsupported]
+        questions = self.dataset.questions
         self.names = [question.id for question in questions]
         with open_embedder(settings) as embedder, VectorCache() as cache:
             prompts = [query_prompt(embedder.identity.profile, one.id, one.question) for one in questions]

@@ -123,8 +123,7 @@ class Labeller:
 
     def __init__(self, dataset: Dataset, passages: pd.DataFrame, seed: int = 0) -> None:
         pooled = set(passages["case_id"])
-        asked: list[Case | Unsupported] = [*dataset.cases, *dataset.unsupported]
-        self._questions = {question.id: question for question in asked if question.id in pooled}
+        self._questions = {question.id: question for question in dataset.questions if question.id in pooled}
         if not self._questions:
             raise InputError(
                 f"no run has returned passages for a question of {dataset.name}; run `evalkit evaluate` on it first"

@@ -31,7 +31,7 @@ def recorded_for(folder: Path, target: Path) -> None:
     prompts = [
         document_prompt(PROFILE, chunk) for chunk in chunk_documents(dataset.documents, dataset.chunking)
     ]
-    prompts += [query_prompt(PROFILE, one.id, one.question) for one in (*dataset.cases, *dataset.unsupported)]
+    prompts += [query_prompt(PROFILE, one.id, one.question) for one in dataset.questions]
     rows = [np.frombuffer(hashlib.sha512(prompt.text.encode()).digest(), np.int8) for prompt in prompts]
     vectors = np.stack([row / np.linalg.norm(row.astype(np.float64)) for row in rows]).astype(np.float32)
     identity = ModelIdentity("ollama", "hostile", "sha256:" + "0" * 64, PROFILE, vectors.shape[1], None, {})

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,7 @@ def runs(evaluation: Evaluation) -> None:
     while ended:
         step += 1
         run_id = new_run_id(evaluation.record.started)
-        new = Evaluation(
-            evaluation.record.model_copy(update={"run_id": run_id}),
-            *(getattr(evaluation, name) for name in TABLES),
-        )
+        new = replace(evaluation, record=evaluation.record.model_copy(update={"run_id": run_id}))
         ended = killed_at(step, lambda new=new: write_run(new))
         there = list(list_runs()["run_id"])
         whole = is_whole(load_run(run_id), evaluation) if run_id in there else None
