@@ -5,7 +5,7 @@ judged documents are looked up in its ranking, and only the scores become an arr
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from evalkit.places import (
     refuse_repeated,
 )
 
+FEW = 8
 Ranking = Mapping[Any, float]
 Scores = NDArray[np.floating[Any]]
 
@@ -61,9 +62,13 @@ def in_lists(run: Mapping[Any, Sequence[Any]], judged: Judged) -> Standing:
         distinct = set(ranking)
         if len(distinct) != len(ranking):
             _refuse_first_repeated(run)
+        # A search from the top is fastest for a few documents, a dictionary of all places for many.
+        place_of = (
+            ranking.index if len(grades) < FEW else dict(zip(ranking, count(), strict=False)).__getitem__
+        )
         for document in grades:
             if document in distinct:
-                places += (number, number_of[document], ranking.index(document) + 1)
+                places += (number, number_of[document], place_of(document) + 1)
     query_of, document_of, rank = np.array(places, np.int64).reshape(-1, 3).T
     where = Places(query_of, document_of, rank, rank, np.ones_like(rank))
     return _standing(run, query, judged, where, np.zeros(len(judged.core.ks), np.int64))
