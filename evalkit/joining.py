@@ -162,8 +162,8 @@ def hints(what: str, judged: Iterable[Any], ranked: Iterable[Any]) -> tuple[str,
     tuple of str
         One sentence for the first difference that makes ids equal, with an example; empty when none does.
     """
-    left = {str(one): str(one) for one in judged}
-    right = {str(one): str(one) for one in ranked}
+    left, right = {str(one) for one in judged}, {str(one) for one in ranked}
+    left, right = left - right, right - left  # a document that another query judges is the same one
     left_prefix, right_prefix = _prefix(left), _prefix(right)
     forms: tuple[tuple[str, Callable[[str, str], str]], ...] = (
         ("surrounding white space", lambda one, _: one.strip()),

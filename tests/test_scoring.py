@@ -349,6 +349,10 @@ def test_small_differences_of_ids_are_named(left, right, wanted):
 
 def test_different_ids_give_no_hint():
     assert hints("document", ["abc"], ["xyz"]) == ()
+    assert hints("document", ["abc", "ABD"], ["abc", "xyz"]) == ()
+    assert hints("document", ["abc", "ABD"], ["abc", "abd"])[0].startswith(
+        "1 document ids differ only by case"
+    )
     assert hints("document", [], ["xyz"]) == ()
 
 
