@@ -8,6 +8,9 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 FAST := -m "not notebook and not server and not browser and not slow"
 
+# Compiled modules are kept: without them every kernel and every process of the tests compiles 1,700 modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup report lab test test-fast test-lowest test-pythons check format audit licences lock bench bench-scale clean
 
 help: ## list the targets
