@@ -15,6 +15,8 @@ from evalkit.runs import Run
 
 _TOLERANCE = 1e-9  # a mean is a sum of rounded fractions: 0.95 must meet 0.95
 
+_FOREIGN = "should count; the tables of the run do not belong together, evaluate again"
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -193,6 +195,8 @@ def _false_acceptance(run: Run, k: int, bound: float, faults: list[str]) -> Verd
         )
     elif n < (wanted := run.record.counts.get("unsupported", n)):
         faults.append(f"max_false_acceptance: only {n} of {wanted} unsupported questions count at K = {k}")
+    elif n > wanted:
+        faults.append(f"max_false_acceptance: {n} unsupported questions at K = {k}, {wanted} {_FOREIGN}")
     rate = accepted / n if n else math.nan
     rule = accepted_when(run.record.search.threshold)
     detail = f"{accepted} of {n} unsupported questions accepted at K = {k} ({rule})"
@@ -250,6 +254,8 @@ def _mean(run: Run, figure: Figure, faults: list[str]) -> tuple[float, int]:
         faults.append(
             f"{figure}: only {n} of the {wanted} cases that should count have a value in run {run.run_id}"
         )
+    elif n > wanted:
+        faults.append(f"{figure}: {n} cases have a value, {wanted} {_FOREIGN}")
     return float(values.mean()), n
 
 

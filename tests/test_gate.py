@@ -137,6 +137,22 @@ def test_fewer_unsupported_questions_than_the_record_counts_are_refused():
         gate(run, Criteria(min={"recall@3": 0.0}))
 
 
+@pytest.mark.parametrize(
+    ("table", "criteria", "fault"),
+    [
+        ("scores", Criteria(min={"recall@3": 0.0}), "recall@3: 4 cases have a value, 1 should count"),
+        ("scores", Criteria(min={"complete@3": 0.0}), "complete@3: 4 cases have a value, 1 should count"),
+        ("questions", Criteria(max_false_acceptance=1.0), "2 unsupported questions at K = 3, 1 should count"),
+    ],
+)
+def test_a_table_of_a_larger_run_is_no_figure_of_this_one(table, criteria, fault):
+    small = small_run({"a": [1]}, unsupported={"x": True}, counts={"answerable": 1, "unsupported": 1})
+    larger = small_run(FACTS, unsupported={"x": False, "y": False})
+    swapped = without(small, table, lambda _: getattr(larger, table))
+    with pytest.raises(InputError, match=f"{fault}; the tables of the run do not belong together"):
+        gate(swapped, criteria)
+
+
 def test_a_baseline_is_needed_and_must_be_comparable(run):
     with pytest.raises(InputError, match="--baseline RUN"):
         gate(run, Criteria(max_regressed_cases=0))
