@@ -32,7 +32,7 @@ def column(table: Any, meaning: str) -> Any:  # noqa: ANN401 - pandas or pyarrow
     Raises
     ------
     InputError
-        No such column; the text names those found.
+        No such column, or more than one of the name; the text names those found.
     """
     return table[column_name(table, meaning)]
 
@@ -45,6 +45,8 @@ def column_name(table: Any, meaning: str, where: object = "the table") -> str:  
         raise InputError(
             f"{where}: no column for the {meaning}; expected one of {', '.join(COLUMNS[meaning])}, found {names}"
         )
+    if names.count(name) > 1:
+        raise InputError(f"{where}: column {name!r} stands there {names.count(name)} times; keep one")
     return name
 
 

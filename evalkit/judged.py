@@ -114,10 +114,12 @@ def prepare(judgments: Any, ks: Sequence[int], gain: Gain = "exponential") -> Ju
 
 def check_ks(ks: Sequence[int]) -> None:
     """Raise InputError unless every K is a whole number of at least 1, and there is one."""
-    wrong = [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]
+    wrong = [
+        k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < 2**63
+    ]
     if wrong or not len(ks):
         raise InputError(
-            f"cutoffs K must be whole numbers of at least 1, found {list(ks)}; give such as 1,3,5"
+            f"cutoffs K must be whole numbers of at least 1 (below 2^63), found {list(ks)}; give such as 1,3,5"
         )
 
 

@@ -56,8 +56,13 @@ def dataset_folder(dataset: str | Path) -> Path:
     """
     named = root() / "data" / dataset
     for folder in (named, Path(dataset).expanduser().absolute()):
-        if (folder / "dataset.yaml").is_file():
-            return folder
+        try:
+            if (folder / "dataset.yaml").is_file():
+                return folder
+        except OSError as error:
+            raise InputError(
+                f"data set {str(dataset)[:60]!r}: no name of a folder ({error.strerror})"
+            ) from None
     known = sorted(path.parent.name for path in (root() / "data").glob("*/dataset.yaml"))
     raise InputError(
         f"data set {str(dataset)!r}: no dataset.yaml in {named} and no such folder; "

@@ -9,7 +9,7 @@ from evalkit.errors import refuse
 from evalkit.fields import checked
 
 Retention = Literal["full", "snippet", "hash", "none"]
-PositiveInt = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 def _ascending(ks: tuple[int, ...]) -> tuple[int, ...]:

@@ -28,3 +28,8 @@ def test_dataset_by_name_and_by_folder(tmp_path):
     assert paths.dataset_folder(str(tmp_path)) == Path(tmp_path)
     with pytest.raises(InputError, match="platform-runbooks, worker-runbooks"):
         paths.dataset_folder("no-such")
+
+
+def test_a_name_too_long_for_any_folder_is_invalid_input():
+    with pytest.raises(InputError, match="no name of a folder"):
+        paths.dataset_folder("x" * 5000)

@@ -199,8 +199,8 @@ def test_a_judgment_given_twice_is_counted_and_the_higher_grade_wins():
 # What is refused
 
 
-@pytest.mark.parametrize("ks", [(0,), (1, -3), (), (1.5,), (True,), ("3",)])
-def test_k_below_one_is_refused(ks):
+@pytest.mark.parametrize("ks", [(0,), (1, -3), (), (1.5,), (True,), ("3",), (2**63,)])
+def test_k_that_is_no_cutoff_is_refused(ks):
     with pytest.raises(InputError, match="at least 1"):
         score({"a": {"d": 1.0}}, {"a": {"d": 1}}, ks)
 

@@ -24,6 +24,7 @@ def test_a_whole_number_is_a_number_and_a_tuple_a_list():
     ("values", "named"),
     [
         ({"ks": [0]}, "ks[0]"),
+        ({"ks": [2**63]}, "ks[0]"),
         ({"ks": ["three"]}, "'three'"),
         ({"ks": []}, "at least one cutoff"),
         ({"ks": [3, 1]}, "ks: must ascend without repeats, found [3, 1]"),

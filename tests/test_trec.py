@@ -422,3 +422,11 @@ def test_ids_that_trec_files_cannot_carry_are_refused(name):
         write_run([(name, "d", 1.0)], "tag")
     with pytest.raises(InputError, match="white space"):
         write_qrels([("q", name, 1)])
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    columns = [pa.array(["q1"]), pa.array(["q1"]), pa.array(["d1"]), pa.array([1.0])]
+    names = ["query_id", "query_id", "doc_id", "score"]
+    pq.write_table(pa.Table.from_arrays(columns, names=names), tmp_path / "run.parquet")
+    with pytest.raises(InputError, match=r"run\.parquet: column 'query_id' stands there 2 times"):
+        list(run_batches(tmp_path / "run.parquet"))
