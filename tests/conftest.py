@@ -128,6 +128,17 @@ def example_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No notebook is executed: to try it fails the test."""
+    from evalkit import notebooks
+
+    def refuse(*_args: object, **_settings: object) -> None:
+        raise AssertionError("a kernel would have started")
+
+    monkeypatch.setattr(notebooks, "execute_notebook", refuse)
+
+
+@pytest.fixture
 def example_runs(example_outputs: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Run ids of the example outputs by data set; the outputs folder is set to them."""
     from evalkit.runs import list_runs

@@ -32,6 +32,7 @@ from evalkit.errors import InfrastructureError, InputError
 from evalkit.recorded import open_recorded, write_recorded
 from evalkit.settings import EmbeddingSettings
 from evalkit.vectors import VectorCache
+from tests.datasets import OTHER, case, write_dataset
 
 DIMENSION = 8
 RECORDED = (
@@ -461,23 +462,10 @@ def test_kept_vectors_that_changed_on_disk_are_refused(vector, text):
 
 def small(tmp_path):
     """A data set of one document and two questions, made by hand."""
-    where = tmp_path / "small"
-    (where / "documents").mkdir(parents=True)
-    (where / "documents" / "one.md").write_text(
-        "---\ndocument_id: one\ntitle: One\ndocument_type: runbook\npublication_state: published\n---\n"
-        "## First\n\nThe queue is drained.\n\nThe queue is closed.\n"
-    )
-    (where / "cases.yaml").write_text(
-        "answerable:\n- id: c1\n  category: x\n  question: Is it drained?\n"
-        "  relevant:\n  - {document: one, chunk: first/p0}\n"
-        "unsupported:\n- id: u1\n  question: Is it red?\n"
-    )
-    (where / "dataset.yaml").write_text(
-        "name: small\nversion: '1'\ndescription: made\ndocuments: documents/*.md\ncases: cases.yaml\n"
-        "chunking: paragraphs-v1\njudgments: complete\n"
-        "eligibility: {document_type: [runbook], publication_state: [published]}\n"
-    )
-    return load_dataset(where)
+    body = "## First\n\nThe queue is drained.\n\nThe queue is closed."
+    cases = [case("c1", "Is it drained?", relevant=[{"document": "one", "chunk": "first/p0"}])]
+    unsupported = [{"id": "u1", "question": "Is it red?"}]
+    return load_dataset(write_dataset(tmp_path / "small", {"one": body}, cases, unsupported, chunking=OTHER))
 
 
 def test_recording_makes_what_the_recorded_embedder_reads(tmp_path):

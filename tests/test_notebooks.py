@@ -12,7 +12,6 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-from evalkit import notebooks
 from evalkit.errors import CriteriaNotMet, InfrastructureError, InputError
 from evalkit.notebooks import notebook_parameters, notebook_path, run_notebook
 
@@ -58,19 +57,11 @@ def errors_of(notebook):
     ]
 
 
-@pytest.fixture
-def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_args, **_settings):
-        raise AssertionError("a kernel would have started")
-
-    monkeypatch.setattr(notebooks, "execute_notebook", refuse)
-
-
 @pytest.mark.usefixtures("no_kernel")
 @pytest.mark.parametrize("values", [{"number": "1"}, {"nummber": 1}, {"number": [1]}, {"number": None}])
 def test_bad_parameters_are_refused_before_a_kernel_starts(tmp_path, outputs, values):
     path = write_notebook(tmp_path, "number")
-    with pytest.raises(InputError, match="notebook probe: parameters refused"):
+    with pytest.raises(InputError, match="notebook probe: parameters: 1 fault"):
         run_notebook(path, values, tmp_path / "out.ipynb")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["probe.ipynb"]
 

@@ -12,6 +12,7 @@ from evalkit.dataset import PositionalLabel, load_dataset
 from evalkit.errors import InputError
 from evalkit.pooling import fragment, merge, pool, pool_runs
 from evalkit.review import load_labelled
+from tests.datasets import OTHER, markdown, write_dataset
 
 CASES = """\
 # reviewed by two people
@@ -32,32 +33,24 @@ answerable:
 unsupported:
   - {id: none, question: Nothing?}
 """
-DATASET = """\
-name: small
-version: 1
-documents: "*.md"
-cases: cases.yaml
-chunking: paragraphs-v1
-eligibility: {publication_state: published}
-judgments: partial
-"""
-
-
-def document(name, body, state="published"):
-    head = f"document_id: {name}\ntitle: {name}\ndocument_type: runbook\npublication_state: {state}"
-    return f"---\n{head}\n---\n{body}\n"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    (folder / "dataset.yaml").write_text(DATASET)
+    documents = {
+        "a": "Alpha stands\nhere.\n\nAlpha again.",
+        "b": "Beta stands here.",
+        "d.md": markdown("d", "A draft.", publication_state="draft"),
+    }
+    folder = write_dataset(tmp_path / "small", documents, [], chunking=OTHER, judgments="partial")
     (folder / "cases.yaml").write_text(CASES)
-    (folder / "a.md").write_text(document("a", "Alpha stands\nhere.\n\nAlpha again."))
-    (folder / "b.md").write_text(document("b", "Beta stands here."))
-    (folder / "d.md").write_text(document("d", "A draft.", "draft"))
     return folder
+
+
+def describe(folder, old, new):
+    """Change a word of ``dataset.yaml``."""
+    path = folder / "dataset.yaml"
+    path.write_text(path.read_text().replace(old, new))
 
 
 @dataclass
@@ -139,7 +132,7 @@ def test_without_runs_nothing_is_to_judge(folder):
 
 
 def test_complete_judgments_leave_nothing_to_judge(folder):
-    (folder / "dataset.yaml").write_text(DATASET.replace("partial", "complete"))
+    describe(folder, "partial", "complete")
     found = pool_runs(load_labelled(folder), RUNS)
     assert found.to_judge.empty
     assert found.passages.set_index(["case_id", "document_id"]).loc[("one", "b"), "grade"] == 0
@@ -235,14 +228,14 @@ def test_all_faults_are_named_at_once(folder, tmp_path):
 
 def test_grades_cannot_be_merged_where_judgments_are_complete(folder):
     path = filled(folder, [1, 0])
-    (folder / "dataset.yaml").write_text(DATASET.replace("partial", "complete"))
+    describe(folder, "partial", "complete")
     with pytest.raises(InputError, match="set `judgments: partial`"):
         merge(folder, path)
 
 
 def test_a_fragment_survives_texts_that_would_break_yaml(folder):
-    (folder / "a.md").write_text(
-        document("a", "Alpha stands\nhere: - {x}.\n\nAlpha again # 'quoted' \u0007 \U0001f600")
+    (folder / "documents" / "a.md").write_text(
+        markdown("a", "Alpha stands\nhere: - {x}.\n\nAlpha again # 'quoted' \u0007 \U0001f600")
     )
     text = fragment(pool_runs(load_labelled(folder), (RunOf("r", (("one", 1, "a", "body/p1"),)),)))
     assert yaml.safe_load(text) == [{"case": "one", "document": "a", "chunk": "body/p1", "grade": None}]
@@ -286,5 +279,5 @@ def test_labels_are_added_to_json_lines(folder):
     extended = add_labels(text, {"two": [LABEL]}, "cases.jsonl")
     assert extended.split("\n")[0] == lines[0]
     (folder / "cases.jsonl").write_text(extended)
-    (folder / "dataset.yaml").write_text(DATASET.replace("cases.yaml", "cases.jsonl"))
+    describe(folder, "cases.yaml", "cases.jsonl")
     assert load_dataset(folder).cases[1].relevant == (LABEL,)

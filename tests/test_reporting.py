@@ -3,19 +3,11 @@
 import nbformat
 import pytest
 
-from evalkit import notebooks, pages, reporting
+from evalkit import pages, reporting
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.pages import NotebookPage
 from evalkit.reporting import RUN_MIME, report, run_id_of, share_out, write_overview, write_pages
 from tests.smallruns import small_run
-
-
-@pytest.fixture
-def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_args, **_settings):
-        raise AssertionError("a kernel would have started")
-
-    monkeypatch.setattr(notebooks, "execute_notebook", refuse)
 
 
 @pytest.mark.usefixtures("no_kernel")

@@ -13,6 +13,7 @@ from evalkit.runs import load_run
 from evalkit.thresholds import Rule, explore
 from evalkit.views import acceptance as view
 from evalkit.widgets.threshold import threshold_slider
+from tests.htmlparts import text_of
 from tests.smallruns import small_run
 
 FIGURES = (score_distributions, errors_over_threshold, roc_and_risk)
@@ -20,10 +21,6 @@ FIGURES = (score_distributions, errors_over_threshold, roc_and_risk)
 
 def explored(run, k=None, rule=None):
     return explore(run.questions, run.rankings, run.facts, k or run.record.search.ks[-1], rule)
-
-
-def words(html) -> str:
-    return " ".join(BeautifulSoup(getattr(html, "data", html), "html.parser").get_text(" ").split())
 
 
 @pytest.fixture
@@ -39,18 +36,18 @@ def worker(example_runs):
 def test_the_verdict_says_how_the_choice_fares_on_held_out(platform):
     exploration = explored(platform, 5)
     found = exploration.held_out.false_acceptance
-    said = words(view.verdict(exploration, platform))
+    said = text_of(view.verdict(exploration, platform))
     assert (
         f"{found.counted} of 21 ({found.rate:.1%}, 95 % bounds {found.low:.1%} to {found.high:.1%})" in said
     )
     assert "Not met: False acceptance exceeds the limit of 10.0%" in said
-    assert "On held-out questions" in words(view.verdict(explored(platform, 5, Rule("costs")), platform))
-    generous = words(view.verdict(explored(platform, 5, Rule(max_false_acceptance=0.8)), platform))
+    assert "On held-out questions" in text_of(view.verdict(explored(platform, 5, Rule("costs")), platform))
+    generous = text_of(view.verdict(explored(platform, 5, Rule(max_false_acceptance=0.8)), platform))
     assert "it cannot be ruled out that it is as high as" in generous
 
 
 def test_without_a_held_out_split_a_banner_says_so(worker):
-    said = words(view.verdict(explored(worker, 5), worker))
+    said = text_of(view.verdict(explored(worker, 5), worker))
     assert "Warning: Exploration only: nothing was held out, because no question has a split." in said
     assert "Only 2 unsupported and 7 answerable questions in all questions" in said
 
@@ -58,26 +55,26 @@ def test_without_a_held_out_split_a_banner_says_so(worker):
 def test_a_run_with_a_threshold_of_its_own_and_without_unsupported_questions():
     run = small_run({"a": [1], "b": [2]}, search={"threshold": 0.25})
     exploration = explored(run)
-    said = words(view.verdict(exploration, run))
+    said = text_of(view.verdict(exploration, run))
     assert "There are no unsupported questions, so false acceptance is unknown" in said
     assert "The run kept only hits above 0.25" in said
-    assert "anything returned" in words(view.choice(exploration))
+    assert "anything returned" in text_of(view.choice(exploration))
     for figure in FIGURES:
         assert png(figure(exploration)[0], 30)
 
 
 def test_the_tables_hold_what_the_measures_say(platform):
     exploration = explored(platform, 5)
-    choice = words(view.choice(exploration))
+    choice = text_of(view.choice(exploration))
     assert f"score > {exploration.choice.threshold:g}" in choice
     assert "held-out: 45 answerable and 21 unsupported questions" in choice
-    rates = words(view.rates(exploration))
+    rates = text_of(view.rates(exploration))
     assert (
         "no threshold, development anything returned 21 of 21 (100.0%, 95 % bounds 83.9% to 100.0%)" in rates
     )
     rows = BeautifulSoup(view.whole_sweep(exploration).data, "html.parser").find_all("tr")
     assert len(rows) == len(exploration.sweep) + 1
-    assert "; 10 of " in words(view.whole_sweep(exploration, limit=10))
+    assert "; 10 of " in text_of(view.whole_sweep(exploration, limit=10))
 
 
 def test_wrong_decisions_lead_to_their_evidence(platform):
@@ -91,8 +88,8 @@ def test_wrong_decisions_lead_to_their_evidence(platform):
 
 def test_nothing_wrong_is_said_too(worker):
     exploration = explored(worker, 5)
-    assert "decides every question rightly" in words(view.wrong_evidence(exploration, worker))
-    assert "Wrongly decided on all questions: 0 of 9" in words(view.wrong_decisions(exploration))
+    assert "decides every question rightly" in text_of(view.wrong_evidence(exploration, worker))
+    assert "Wrongly decided on all questions: 0 of 9" in text_of(view.wrong_decisions(exploration))
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -122,20 +119,20 @@ def test_the_slider_starts_at_the_choice_and_its_numbers_follow(worker):
     box = threshold_slider(exploration)
     slider, shown = box.children
     assert slider.value == pytest.approx(exploration.choice.threshold, abs=5e-4)
-    assert "0 of 2" in words(shown.value)
+    assert "0 of 2" in text_of(shown.value)
     slider.value = slider.min
-    assert "2 of 2 1.000 0.158 to 1.000" in words(shown.value)
-    assert "0 of 7" in words(shown.value)
+    assert "2 of 2 1.000 0.158 to 1.000" in text_of(shown.value)
+    assert "0 of 7" in text_of(shown.value)
     slider.value = slider.max
-    assert "7 of 7" in words(shown.value)
-    assert "complete above the threshold n = 7 0.000" in words(shown.value)
+    assert "7 of 7" in text_of(shown.value)
+    assert "complete above the threshold n = 7 0.000" in text_of(shown.value)
 
 
 def test_the_slider_without_any_result():
     run = small_run({}, unsupported={"x": False, "y": False})
     slider, shown = threshold_slider(explored(run)).children
     assert (slider.min, slider.max) == (0.0, 1.0)
-    assert "0 of 2" in words(shown.value)
+    assert "0 of 2" in text_of(shown.value)
     for figure in FIGURES:
         drawn, alt = figure(explored(run))
         assert png(drawn, 30)

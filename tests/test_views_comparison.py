@@ -8,16 +8,13 @@ from evalkit.plots.comparison import changed_cases, mean_differences
 from evalkit.plots.style import png
 from evalkit.views import comparison as view
 from tests.conftest import environment
+from tests.htmlparts import text_of
 from tests.smallruns import small_run
 
 MANY = {f"q{index}": [1] for index in range(12)}
 PARTS = (
     view.verdict, view.contract, view.differences, view.decisions, view.cases, view.evidence, view.moves, view.details
 )  # fmt: skip
-
-
-def words(html) -> str:
-    return " ".join(BeautifulSoup(html.data, "html.parser").get_text(" ").split())
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +26,7 @@ def worse(tmp_path_factory):
 
 
 def test_a_loss_beyond_chance_is_a_warning(worse):
-    said = words(view.verdict(worse))
+    said = text_of(view.verdict(worse))
     assert "Warning: complete@3 is lower in the candidate, more than chance explains: 1.000 → 0.333." in said
     assert "Difference -0.667" in said
     assert "p-value 0.008, n = 12" in said
@@ -38,41 +35,41 @@ def test_a_loss_beyond_chance_is_a_warning(worse):
 
 def test_a_gain_and_a_change_within_chance_are_told_apart(worse):
     better = compare(worse.candidate, worse.baseline)
-    assert words(view.verdict(better)).startswith("complete@3 is higher in the candidate, more than chance")
+    assert text_of(view.verdict(better)).startswith("complete@3 is higher in the candidate, more than chance")
     once = compare(small_run(MANY), small_run({**MANY, "q0": [5]}))
-    said = words(view.verdict(once))
+    said = text_of(view.verdict(once))
     assert "Note: complete@3 is lower in the candidate, which can be chance" in said
     assert "p-value 1.000" in said
 
 
 def test_few_cases_are_said_to_show_nothing():
-    said = words(view.verdict(compare(small_run({"a": [1], "b": [1]}), small_run({"a": [5], "b": [5]}))))
+    said = text_of(view.verdict(compare(small_run({"a": [1], "b": [1]}), small_run({"a": [5], "b": [5]}))))
     assert "With n = 2 nothing can be told from chance: at least 6 cases would have to change." in said
 
 
 def test_the_same_run_twice_is_said_and_shows_no_change():
     run = small_run(MANY)
     comparison = compare(run, run)
-    assert "Baseline and candidate are the same run" in words(view.verdict(comparison))
-    assert "complete@3 is the same for every case" in words(view.verdict(comparison))
-    assert "What differs, and so is compared : none" in words(view.contract(comparison))
-    assert "No case changed" in words(view.details(comparison))
+    assert "Baseline and candidate are the same run" in text_of(view.verdict(comparison))
+    assert "complete@3 is the same for every case" in text_of(view.verdict(comparison))
+    assert "What differs, and so is compared : none" in text_of(view.contract(comparison))
+    assert "No case changed" in text_of(view.details(comparison))
     for figure in (mean_differences, changed_cases):
         assert png(figure(comparison)[0], 30)
 
 
 def test_facts_say_where_they_were_and_are(worse):
-    said = words(view.evidence(worse))
+    said = text_of(view.evidence(worse))
     assert "Fact 0 of q1 found at rank 1: q1 › fact/p0 comes at rank 5, outside K = 3: q1 › fact/p0" in said
     assert "not within the first 10 ranks" in said
-    moved = words(view.moves(worse))
+    moved = text_of(view.moves(worse))
     assert moved.startswith("Relevant chunks that moved: 8")
     assert "q0 q0 › fact/p0 2 1 not there" in moved
 
 
 def test_a_fact_below_the_threshold_is_said_to_be_there():
     before, after = small_run({"a": [1, 2]}), small_run({"a": [1, 2]}, search={"threshold": 0.9})
-    said = words(view.evidence(compare(before, after)))
+    said = text_of(view.evidence(compare(before, after)))
     assert "a › fact/p1 would come at rank 2, but does not score above 0.9: a › fact/p1" in said
 
 
@@ -88,9 +85,9 @@ def test_every_changed_case_is_linked_to_its_details(worse):
 
 def test_another_chunking_shows_no_chunk_figure():
     comparison = compare(small_run(MANY), small_run({**MANY, "q3": [7]}, chunking="other-v1"))
-    assert "are refused" in words(view.verdict(comparison))
-    assert "precision@" not in words(view.differences(comparison))
-    assert "chunks have no ranks that could be compared" in words(view.moves(comparison))
+    assert "are refused" in text_of(view.verdict(comparison))
+    assert "precision@" not in text_of(view.differences(comparison))
+    assert "chunks have no ranks that could be compared" in text_of(view.moves(comparison))
     drawn, alt = mean_differences(comparison)
     assert [label.get_text() for label in drawn.axes[0].get_yticklabels()] == [
         "coverage@1", "coverage@3", "complete@1", "complete@3"
@@ -112,7 +109,7 @@ def test_figures_name_what_changed(worse):
 def test_nothing_to_compare_is_said():
     run = small_run({}, unsupported={"x": True})
     comparison = compare(run, run)
-    assert "No case has a figure in both runs" in words(view.verdict(comparison))
+    assert "No case has a figure in both runs" in text_of(view.verdict(comparison))
     for part in PARTS:
         assert part(comparison).data
     for figure in (mean_differences, changed_cases):

@@ -13,33 +13,18 @@ from evalkit.errors import InputError
 from evalkit.labels import resolve_labels
 from evalkit.pooling import pool
 from evalkit.widgets.labelling import Labeller, Mark, blind, label_yaml
+from tests.datasets import OTHER, case, write_dataset
 
-CASES = """\
-answerable:
-  - {id: one, category: c, question: 'First?', relevant: [{document: a, chunk: body/p0}]}
-unsupported:
-  - {id: new, question: 'Who waits?'}
-"""
-DATASET = """\
-name: small
-version: 1
-documents: "*.md"
-cases: cases.yaml
-chunking: paragraphs-v1
-judgments: partial
-"""
 BODIES = {"a": "It waits. It waits for <b>five</b> minutes.\n\nThen it goes.", "b": "Same here. Same here."}
 
 
 @pytest.fixture
 def dataset(tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    (folder / "dataset.yaml").write_text(DATASET)
-    (folder / "cases.yaml").write_text(CASES)
-    for name, body in BODIES.items():
-        head = f"document_id: {name}\ntitle: Title {name}\ndocument_type: t\npublication_state: p"
-        (folder / f"{name}.md").write_text(f"---\n{head}\n---\n{body}\n")
+    answerable = [case("one", "First?", relevant=[{"document": "a", "chunk": "body/p0"}])]
+    unsupported = [{"id": "new", "question": "Who waits?"}]
+    folder = write_dataset(
+        tmp_path / "small", BODIES, answerable, unsupported, chunking=OTHER, judgments="partial"
+    )
     return load_dataset(folder)
 
 
@@ -97,8 +82,8 @@ def test_marked_sentences_become_anchored_labels_that_the_guard_accepts(dataset)
     choice(labeller, "Then").value = "supports"
     facts(labeller)[0].value = "  It waits five  minutes. "
     assert labeller.yaml.startswith("# a question that is now under `unsupported`: move it to `answerable`\n")
-    (case,) = yaml.safe_load(labeller.yaml)
-    assert case == {
+    (written,) = yaml.safe_load(labeller.yaml)
+    assert written == {
         "id": "new",
         "category": None,
         "question": "Who waits?",
@@ -110,9 +95,7 @@ def test_marked_sentences_become_anchored_labels_that_the_guard_accepts(dataset)
         ],
         "supporting": [{"document": "a", "quote": "Then it goes."}],
     }
-    content = yaml.safe_load(CASES)
-    content["answerable"].append({**case, "category": "c"})
-    (dataset.folder / "cases.yaml").write_text(yaml.safe_dump({"answerable": content["answerable"]}))
+    (dataset.folder / "cases.yaml").write_text(yaml.safe_dump({"answerable": [{**written, "category": "c"}]}))
     labelled = load_dataset(dataset.folder)
     labels = resolve_labels(labelled, list(chunk_documents(labelled.documents, labelled.chunking)))
     assert labels.judgments.set_index(["case_id", "chunk_id"])["grade"].loc["new"].to_dict() == {

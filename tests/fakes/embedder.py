@@ -19,7 +19,7 @@ class HashEmbedder:
     ):
         self.identity = ModelIdentity("ollama", "made:1", digest, profile, None, "0.1")
         self.dimension = dimension
-        self.batch_size = 7
+        self.batch_size = batch_size
         self.counts: Counter[str] = Counter()
         self.embedded: list[str] = []
 
