@@ -113,7 +113,7 @@ def in_mappings(run: Mapping[Any, Ranking], judged: Judged, ties: Ties) -> Stand
     ordered = scores if order is None else scores[order]
     query = _numbers(run, judged)
     owner, judgment, score = _held(run, query, judged, scores.dtype)
-    row, within = _rows(ordered, bounds, owner, score, max(judged.core.ks))
+    row, within = _rows(ordered, bounds, owner, score, min(max(judged.core.ks), len(ordered)))
     first, size = groups_of(row, equal_next)
     first, size = np.where(within, first, row), np.where(within, size, 1)
     if (size > 1).any():

@@ -171,7 +171,7 @@ def score(judgments: Judgments, query: Ints, rank: Ints, grade: Ints) -> Metrics
     """
     hit = (rank <= max(judgments.ks)) & (grade >= 1)
     query, rank, grade = query[hit], rank[hit], grade[hit]
-    order = np.argsort(query * (max(judgments.ks) + 1) + rank)
+    order = np.argsort(query * (int(rank.max(initial=0)) + 1) + rank)
     query, rank, grade = query[order], rank[order], grade[order]
     columns = [score_at(judgments, column, query, rank, grade) for column in range(len(judgments.ks))]
     return Metrics(*(np.stack(parts, axis=1) for parts in zip(*columns, strict=True)))

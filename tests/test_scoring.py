@@ -117,6 +117,14 @@ def test_judgments_are_prepared_once_for_many_runs():
         same(score(one, qrels, KS), score_run(one, judged))
 
 
+def test_a_k_beyond_any_ranking_scores_the_whole_of_it():
+    run, qrels = made(1, shuffled=True)
+    wanted = score(run, qrels, (1000,)).metrics.recall
+    lists = {query: sorted(ranking, key=ranking.get, reverse=True) for query, ranking in run.items()}
+    for form in ((run, qrels), frames(run, qrels), (lists, qrels)):
+        assert score(*form, (2**63 - 1,)).metrics.recall.tolist() == wanted.tolist()
+
+
 # Properties
 
 
