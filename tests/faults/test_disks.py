@@ -1,17 +1,16 @@
 """A disk that is full or read-only: a real one, small, in a mount namespace that is gone with its process."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.processes import lines_of
+
 KEPT_FREE = (0, 300_000, 20_000_000)
 UNSHARE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-ROOT = Path(__file__).parents[2]
 
 
 def can_mount() -> bool:
@@ -30,17 +29,8 @@ def attempts(tmp_path_factory):
     command = (
         f'mount -t tmpfs -o size=100m none "{outputs}" && exec "{sys.executable}" -m tests.faults.small_disk'
     )
-    done = subprocess.run(
-        [*UNSHARE, "sh", "-c", command],
-        env=os.environ | {"EVALKIT_OUTPUTS": str(outputs)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {one["name"]: one for one in map(json.loads, done.stdout.splitlines())}
+    said = lines_of(*UNSHARE, "sh", "-c", command, environment={"EVALKIT_OUTPUTS": str(outputs)})
+    return {one["name"]: one for one in said}
 
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,6 @@
 Kills at every step of indexing are in `test_killed_indexing`, kills of the vector cache in `test_vectors`.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -15,23 +14,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.processes import run_module
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-
-
-def killed(what: str) -> list[dict]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.killed_writing", what],
-        env=dict(os.environ),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +26,7 @@ def files(tmp_path_factory):
     """What was left of runs and reports, a dictionary a kill; the last of each was not killed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVALKIT_OUTPUTS", str(tmp_path_factory.mktemp("killed") / "outputs"))
-        return killed("files")
+        return run_module("tests.faults.killed_writing", "files")
 
 
 def test_a_run_is_whole_or_absent_and_latest_names_one_that_is_there(files):
@@ -65,7 +52,7 @@ def test_a_report_is_whole_or_absent_and_the_run_stays(files):
 
 
 def test_a_kill_while_the_engine_writes_leaves_a_collection_that_ends_as_if_nothing_had_been():
-    left = killed("engine")
+    left = run_module("tests.faults.killed_writing", "engine")
     assert sum(one["signal"] == signal.SIGKILL for one in left) >= 3, left
     for one in left:
         assert one["same"], one

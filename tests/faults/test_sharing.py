@@ -4,8 +4,6 @@ Two that index and evaluate at once, on both engines, are in `test_two_at_once`;
 process holds is in `test_embedded_store`, three writers of one cache in `test_vectors`.
 """
 
-import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from tests.fakes.http import changed
 from tests.fakes.ollama import FakeOllama
 from tests.fakes.qdrant import FakeQdrant
 from tests.faults.catalogue import WRITE
+from tests.processes import run_module
 
 pytestmark = pytest.mark.server
 
@@ -135,18 +134,8 @@ def test_a_collection_is_free_again_after_indexing_and_evaluating(tmp_path, monk
 def test_three_that_evaluate_at_once_share_collection_and_vector_cache(tmp_path, monkeypatch):
     folder = dataset(tmp_path / "a", "alpha", "beta")
     with FakeOllama(dimension=8, recorded=False) as ollama:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.sharing", folder],
-            env=os.environ | {"OLLAMA_HOST": ollama.url},
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            timeout=200,
-            check=False,
-        )
+        said = run_module("tests.faults.sharing", folder, environment={"OLLAMA_HOST": ollama.url})
         prompts = set(ollama.embedded)
-    assert done.returncode == 0, done.stderr
-    said = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one.get("error") for one in said] == [None] * 3
     assert sorted(list_runs()["run_id"]) == sorted(one["run"] for one in said)
     first, *others = (load_run(one["run"]) for one in said)
