@@ -190,7 +190,10 @@ def _verdict(comparison: Comparison, row: Mapping[Any, Any]) -> Markup:
         kind = ("good" if change > 0 else "warning") if told_apart else "note"
         values = f"{number(row['baseline'])} → {number(row['candidate'])}"
         title = f"{name} is {word} in the candidate, {surety}: {values}."
-    figures = f"Difference {_signed(change)}, 95 % interval {_interval(row)}, p-value {p_text(row['p'])}, n = {row['n']}."
+    figures = (
+        f"Difference {_signed(change)}, 95 % interval {_interval(row)}, p-value {p_text(row['p'])}, "
+        f"n = {row['n']}."
+    )
     counts = comparison.cases["verdict"].value_counts()
     lost, gained = (int((comparison.facts["change"] == change).sum()) for change in ("lost", "gained"))
     found = (
