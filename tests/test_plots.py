@@ -149,6 +149,20 @@ def test_category_intervals_draw_the_bounds_and_leave_out_what_is_not_there():
     assert recall.get_xlim() == (-0.04, 1.04)
 
 
+@pytest.mark.parametrize("category", ["$5 or $10", "$$x$$", "a_{b $^$"])
+def test_categories_are_no_formulas(category):
+    intervals = mean_intervals(
+        a_table().replace({"category": {"alpha": category}}), ("category", "k"), MEASURES
+    )
+    bounds, _ = figures.category_intervals(intervals[intervals["k"] == 3], 3)
+    bounds.draw_without_rendering()
+    label = next(text for text in bounds.axes[0].get_yticklabels() if category in text.get_text())
+    assert not label.get_parse_math()
+    panels, _ = figures.categories_over_k(intervals)
+    panels.draw_without_rendering()
+    assert any(category in axes.get_title(loc="left") for axes in panels.axes)
+
+
 def test_chunk_lengths_counts_every_chunk_once():
     figure, alt = figures.chunk_lengths([5, 5, 80, 41], [True, True, False, True])
     heights = [patch.get_height() for container in figure.axes[0].containers for patch in container]

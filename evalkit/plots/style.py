@@ -61,6 +61,7 @@ _RC: Any = {
     "lines.linewidth": 1.8,
     "lines.markersize": 6,
     "legend.frameon": False,
+    "text.parse_math": False,  # a category such as "$5 or $10" is no formula
 }
 
 
