@@ -102,12 +102,12 @@ def verify(
 ) -> None:
     """Say what can be shown about a run, or with --dataset about a collection, and what cannot."""
     from evalkit import verification
-    from evalkit.runs import load_run
+    from evalkit.runs import read_run
     from evalkit.settings import EmbeddingSettings
 
     sample = None if everything else 64
     if dataset is None:
-        findings = verification.verify_run(load_run(subject), sample)
+        findings = verification.verify_run(read_run(subject), sample)
     else:
         settings = EmbeddingSettings.checked(embedder=embedder, model=model, profile=profile)
         findings = verification.verify_stored(subject, dataset, settings, chunking, sample)

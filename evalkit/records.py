@@ -1,12 +1,14 @@
 """The run record: what a run says about itself in ``run.json``."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 RUN_ID_PATTERN = r"^[0-9]{8}T[0-9]{9}Z-[0-9a-f]{6}$"
 """What a run id looks like: UTC time and a random part. It names a folder and stands in links."""
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Part(BaseModel):
@@ -117,6 +119,9 @@ class RunRecord(_Part):
         How much of the retrieved texts the tables keep: full, snippet, hash or none.
     notices
         Sentences that a reader must see, such as a missing ``labels.lock``.
+    tables_sha256
+        SHA-256 of the file of each table, by its name; None before the run is stored, and in runs that were stored
+        when it was not kept yet.
     """
 
     record_version: Literal[1] = 1
@@ -135,3 +140,4 @@ class RunRecord(_Part):
     timings: dict[str, float]
     checks: Checks
     notices: tuple[str, ...] = ()
+    tables_sha256: dict[str, Sha256] | None = None

@@ -1,5 +1,6 @@
 """Run folders under ``outputs/runs``: written once and whole, read back with checks, listed."""
 
+import hashlib
 import re
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from evalkit import paths
-from evalkit.errors import InputError
+from evalkit.errors import InputError, refuse
 from evalkit.evaluation import Evaluation
 from evalkit.files import whole_folder, write_whole
 from evalkit.records import RUN_ID_PATTERN, RunRecord
@@ -119,19 +120,66 @@ def write_run(evaluation: Evaluation) -> Run:
     InfrastructureError
         The disk refused; nothing is left under the run's name.
     """
-    record = evaluation.record
-    final = runs_folder() / record.run_id
+    final = runs_folder() / evaluation.record.run_id
     with whole_folder(final) as folder:
         for name in TABLES:
             table = pa.Table.from_pandas(getattr(evaluation, name), preserve_index=False)
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        hashes = {name: _sha256(folder / f"{name}.parquet") for name in TABLES}
+        record = evaluation.record.model_copy(update={"tables_sha256": hashes})
         (folder / "run.json").write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
     write_whole(paths.outputs() / "latest", record.run_id + "\n")
     return Run(record.run_id, final, record)
 
 
 def load_run(ref: str | Path) -> Run:
-    """Open a run.
+    """Open a run, with its tables held against the hashes in its record.
+
+    Parameters
+    ----------
+    ref
+        ``latest``, a run id, or the path of a run folder.
+
+    Returns
+    -------
+    Run
+        With its record read and checked.
+
+    Raises
+    ------
+    InputError
+        As `read_run`; or a table that is missing or not the one that was stored with the run.
+    """
+    run = read_run(ref)
+    if faults := changed_tables(run):
+        refuse(
+            f"run {run.run_id}: its tables are not those that were stored",
+            faults,
+            "put the files back as they were, or evaluate again; `evalkit verify` says what can still be shown",
+        )
+    return run
+
+
+def changed_tables(run: Run) -> list[str]:
+    """List the tables that are missing or not those that were stored with a run; none where no hashes were kept."""
+    recorded = run.record.tables_sha256
+    if recorded is None:
+        return []
+    faults = []
+    for name in TABLES:
+        path = run.folder / f"{name}.parquet"
+        wanted = recorded.get(name, "not in run.json")
+        try:
+            found = _sha256(path)
+        except OSError as error:
+            found = f"unknown, {error.strerror}"
+        if found != wanted:
+            faults.append(f"{path}: SHA-256 is {found}, when the run was stored it was {wanted}")
+    return faults
+
+
+def read_run(ref: str | Path) -> Run:
+    """Open a run by its record alone, whatever became of its tables.
 
     Parameters
     ----------
@@ -179,7 +227,7 @@ def list_runs() -> pd.DataFrame:
     columns = "run_id started dataset version embedder model chunking collection threshold ks folder".split()
     rows = []
     for run_id in run_ids():
-        record = load_run(run_id).record
+        record = read_run(run_id).record
         rows.append(
             (
                 run_id,
@@ -196,6 +244,11 @@ def list_runs() -> pd.DataFrame:
             )
         )
     return pd.DataFrame(rows, columns=columns)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _newest() -> str:

@@ -21,13 +21,15 @@ from evalkit.errors import InputError, some
 from evalkit.evaluation import dataset_record
 from evalkit.points import Store
 from evalkit.review import Labelled, load_labelled
-from evalkit.runs import Run
+from evalkit.runs import TABLES, Run, changed_tables
 from evalkit.settings import EmbeddingSettings
 from evalkit.stores import open_store
 from evalkit.tables import make_tables
 
 Verdict = Literal["shown", "differs", "cannot be shown"]
-_COSINE = ("case_id", "document_id", "chunk_id", "score")
+_FOLLOW = "scores follow from the rankings and labels"
+_COSINES = "recorded scores are the cosines of question and passage"
+_HIT = ("case_id", "document_id", "chunk_id", "score")
 SCORE_TOLERANCE = 1e-4
 """How far a recorded score may be from the cosine of the two vectors computed again."""
 
@@ -54,7 +56,8 @@ def verify_run(run: Run, sample: int | None = 64) -> tuple[Finding, ...]:
     Returns
     -------
     tuple of Finding
-        Data set by its three hashes, scores computed again from the rankings, collection, vectors, model.
+        Tables of the run by their hashes, data set by its three, scores computed again from the rankings, collection,
+        vectors, model. What rests on tables that changed is not computed.
 
     Raises
     ------
@@ -65,7 +68,10 @@ def verify_run(run: Run, sample: int | None = 64) -> tuple[Finding, ...]:
     """
     parameters = run.record.parameters
     subject = load_labelled(str(parameters["dataset"]), run.record.chunking)
-    findings = [*_same_dataset(run, subject), _same_scores(run, subject)]
+    tables = _same_tables(run)
+    whole = tables.verdict != "differs"
+    findings = [tables, *_same_dataset(run, subject)]
+    findings.append(_same_scores(run, subject) if whole else _unshown(_FOLLOW))
     settings = EmbeddingSettings.checked(
         **{name: parameters[name] for name in EmbeddingSettings.model_fields if name in parameters}
     )
@@ -75,7 +81,7 @@ def verify_run(run: Run, sample: int | None = 64) -> tuple[Finding, ...]:
     with open_embedder(settings) as embedder, open_store() as store:
         findings.append(_same_digest(run.record.model.digest, embedder))
         findings += _collection(store, run.record.store.collection, subject, embedder, sample)
-        findings.append(_same_ranking_scores(run, store, subject, embedder))
+        findings.append(_same_ranking_scores(run, store, subject, embedder) if whole else _unshown(_COSINES))
     return (*findings, *_limits(embedder))
 
 
@@ -127,6 +133,18 @@ def _finding(claim: str, good: bool, detail: str) -> Finding:
     return Finding(claim, "shown" if good else "differs", detail)
 
 
+def _unshown(claim: str) -> Finding:
+    return Finding(claim, "cannot be shown", "the tables are not those that were stored")
+
+
+def _same_tables(run: Run) -> Finding:
+    claim = "tables of the run are those that were stored with it"
+    if run.record.tables_sha256 is None:
+        return Finding(claim, "cannot be shown", "the run is older than the hashes of tables in run.json")
+    changed = changed_tables(run)
+    return _finding(claim, not changed, "; ".join(changed) or f"{len(TABLES)} files with equal SHA-256")
+
+
 def _same_dataset(run: Run, subject: Labelled) -> Iterator[Finding]:
     then, now = run.record.dataset, dataset_record(subject.dataset)
     for part in ("corpus", "cases", "labels"):
@@ -136,7 +154,7 @@ def _same_dataset(run: Run, subject: Labelled) -> Iterator[Finding]:
 
 
 def _same_scores(run: Run, subject: Labelled) -> Finding:
-    claim = "scores follow from the rankings and labels"
+    claim = _FOLLOW
     places = ["case_id", "document_id", "chunk_id"]
     if not run.deep["case_id"].isin({one.id for one in subject.dataset.questions}).all():
         return Finding(claim, "differs", "the run holds questions that the data set has no more")
@@ -205,14 +223,14 @@ def _collection(
 
 
 def _same_ranking_scores(run: Run, store: Store, subject: Labelled, embedder: Embedder) -> Finding:
-    claim = "recorded scores are the cosines of question and passage"
+    claim = _COSINES
     collection = run.record.store.collection
     first = run.rankings[(run.rankings["k"] == run.record.search.ks[-1]) & (run.rankings["rank"] == 1)]
     questions = {one.id: one.question for one in subject.dataset.questions}
     points = {(chunk.document_id, chunk.chunk_id): point_id(chunk.key) for chunk in subject.chunks}
     rows: list[tuple[str, str, float]] = [
         (case_id, points[document_id, chunk_id], score)
-        for case_id, document_id, chunk_id, score in zip(*(first[name] for name in _COSINE), strict=True)
+        for case_id, document_id, chunk_id, score in zip(*(first[name] for name in _HIT), strict=True)
         if case_id in questions and (document_id, chunk_id) in points
     ]
     if not rows or not store.exists(collection):

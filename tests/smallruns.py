@@ -1,5 +1,6 @@
 """Runs written by hand: who needs which facts, and at which rank each came."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
 from evalkit.metrics import METRICS
 from evalkit.records import RunRecord
-from evalkit.runs import Run, write_run
+from evalkit.runs import Run, load_run, write_run
 from evalkit.scoring import score_rankings
 
 DEPTH = 10
@@ -97,6 +98,15 @@ def small_run(
             deep=deep.merge(grades, how="left"),
         )
     )
+
+
+def without_hashes(run: Run) -> Run:
+    """The run as it was stored before the hashes of its tables were kept."""
+    path = run.folder / "run.json"
+    record = json.loads(path.read_text())
+    del record["tables_sha256"]
+    path.write_text(json.dumps(record))
+    return load_run(run.folder)
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,8 +119,31 @@ def test_verify_shows_a_run_and_sees_a_changed_score(evalkit):
     scores.to_parquet(run.folder / "scores.parquet")
     code, out, err = evalkit("verify", run.run_id)
     assert code == 2
-    assert "differs  scores follow from the rankings and labels" in out
+    assert "differs  tables of the run are those that were stored with it" in out
     assert "1 of" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("gate", "latest", "--min", "recall@1=0"),
+        ("gate", "{other}", "--baseline", "latest", "--max-drop", "recall@1=1"),
+        ("compare", "latest"),
+        ("compare", "latest", "{other}"),
+        ("export", "latest", "{folder}", "--csv"),
+        ("evaluate", "--rankings", "latest"),
+    ],
+)
+def test_every_command_refuses_a_run_with_a_table_of_another(evalkit, command, tmp_path):
+    run, folder = load_run("latest"), tmp_path / "out"
+    assert evalkit("evaluate", "--k", "1,3,5,10")[0] == 0
+    other = load_run("latest").run_id
+    (run.folder.parent.parent / "latest").write_text(run.run_id)
+    shutil.copy(run.folder / "facts.parquet", run.folder / "judgments.parquet")
+    code, _, err = evalkit(*(part.format(other=other, folder=folder) for part in command))
+    assert code == 2
+    assert f"{run.folder}/judgments.parquet: SHA-256 is " in err
+    assert not folder.exists()
 
 
 def test_verify_a_collection(evalkit):

@@ -1,3 +1,4 @@
+import hashlib
 import shutil
 
 import pandas as pd
@@ -6,7 +7,8 @@ import pytest
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.evaluation import Evaluation
 from evalkit.exchange import export_csv
-from evalkit.runs import TABLES, list_runs, load_run, write_run
+from evalkit.runs import TABLES, list_runs, load_run, read_run, write_run
+from tests.smallruns import small_run, without_hashes
 
 
 @pytest.fixture
@@ -49,8 +51,8 @@ def test_a_damaged_run_is_named(example_runs, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run.folder, copy)
     (copy / "scores.parquet").write_bytes(b"PAR1 no parquet")
-    with pytest.raises(InputError, match=r"scores\.parquet"):
-        _ = load_run(copy).scores
+    with pytest.raises(InputError, match=r"scores\.parquet: cannot be read"):
+        _ = read_run(copy).scores
     (copy / "run.json").write_text("{}")
     with pytest.raises(InputError, match=r"run\.json"):
         load_run(copy)
@@ -69,3 +71,47 @@ def test_csv(evaluation, example_runs, tmp_path):
     files = export_csv(run, tmp_path / "csv")
     assert sorted(path.name for path in files) == sorted(f"{name}.csv" for name in TABLES)
     assert len(pd.read_csv(tmp_path / "csv" / "scores.csv")) == len(run.scores)
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_record_holds_the_hash_of_every_table():
+    run = small_run({"a": [1, 2]})
+    hashes = {name: sha256(run.folder / f"{name}.parquet") for name in TABLES}
+    assert run.record.tables_sha256 == load_run(run.run_id).record.tables_sha256 == hashes
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_another_run_is_refused_with_both_hashes(name):
+    run, other = small_run({"a": [1, 2]}), small_run({"a": [1, 9], "b": [1]}, unsupported={"u": True})
+    file = run.folder / f"{name}.parquet"
+    hashes = sha256(other.folder / file.name), sha256(file)
+    shutil.copy(other.folder / file.name, file)
+    with pytest.raises(InputError) as refused:
+        load_run(run.run_id)
+    assert "1 fault\n" in str(refused.value)
+    assert f"{file}: SHA-256 is {hashes[0]}, when the run was stored it was {hashes[1]}" in str(refused.value)
+    assert "evaluate again" in str(refused.value)
+
+
+def test_a_table_that_is_gone_and_one_that_the_record_does_not_know_are_refused():
+    run = small_run({"a": [1]})
+    (run.folder / "deep.parquet").unlink()
+    with pytest.raises(
+        InputError, match=r"deep\.parquet: SHA-256 is unknown, No such file or directory, when"
+    ):
+        load_run(run.run_id)
+    text = (run.folder / "run.json").read_text()
+    (run.folder / "run.json").write_text(
+        text.replace('"facts":"', '"fact":"').replace('"facts": "', '"fact": "')
+    )
+    with pytest.raises(InputError, match=r"(?s)2 faults.*facts\.parquet: .* it was not in run\.json"):
+        load_run(run.run_id)
+
+
+def test_a_run_without_hashes_can_be_read():
+    run = without_hashes(small_run({"a": [1]}))
+    assert run.record.tables_sha256 is None
+    assert len(run.scores) == 2

@@ -15,16 +15,18 @@ from evalkit.evaluation import evaluate
 from evalkit.indexing import index
 from evalkit.points import Point
 from evalkit.rescoring import score_rankings_file
-from evalkit.runs import load_run, write_run
+from evalkit.runs import TABLES, load_run, read_run, write_run
 from evalkit.settings import EmbeddingSettings, EvaluateSettings, IndexSettings
 from evalkit.stores import open_store
 from evalkit.verification import verify_run, verify_stored
 from tests.conftest import copied, environment
 from tests.fakes.ollama import FakeOllama
+from tests.smallruns import without_hashes
 
 STORED = "points, payloads and vectors are what the data set and model give"
 COSINES = "recorded scores are the cosines of question and passage"
-CLAIMS = 12
+TIED = "tables of the run are those that were stored with it"
+CLAIMS = 13
 FOLLOW = "scores follow from the rankings and labels"
 
 
@@ -200,14 +202,34 @@ def test_a_figure_changed_in_the_run_is_seen(run, table, column, claim):
     changed = getattr(run, table)
     changed.loc[changed["k"] == 3, column] *= 0.9
     changed.to_parquet(run.folder / f"{table}.parquet")
-    assert differing(load_run(run.folder)) == [claim]
+    assert differing(read_run(run.folder)) == [TIED]
+    assert differing(without_hashes(run)) == [claim]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_of_another_run_or_none_is_seen(run, table):
+    file = run.folder / f"{table}.parquet"
+    shutil.copy(run.folder / f"{'facts' if table != 'facts' else 'deep'}.parquet", file)
+    found = verdicts(read_run(run.folder))
+    assert [claim for claim, verdict in found.items() if verdict == "differs"] == [TIED]
+    assert found[FOLLOW] == found[COSINES] == "cannot be shown"
+    assert file.name in details(read_run(run.folder))
+    file.unlink()
+    assert "No such file" in details(read_run(run.folder))
+
+
+def test_that_tables_of_an_older_run_are_its_own_cannot_be_shown(run):
+    found = verdicts(without_hashes(run))
+    assert found[TIED] == "cannot be shown"
+    assert "differs" not in found.values()
 
 
 def test_a_ranking_changed_in_the_run_is_seen(run):
     changed = run.rankings
     changed = changed[~((changed["k"] == 3) & (changed["rank"] == 1))]
     changed.to_parquet(run.folder / "rankings.parquet")
-    assert FOLLOW in differing(load_run(run.folder))
+    assert differing(read_run(run.folder)) == [TIED]
+    assert FOLLOW in differing(without_hashes(run))
 
 
 def test_rankings_of_another_retriever_show_what_they_can(run, folder, tmp_path):
@@ -282,7 +304,7 @@ def test_the_command_ends_with_2_when_a_claim_does_not_hold(run, folder):
     assert (code, out.count("\n")) == (0, CLAIMS)
     assert "compared 11 points, 11 payloads, 11 vectors" in out
     assert verify(run.record.store.collection, "--dataset", str(folder))[0] == 0
-    scores = run.scores.assign(recall=0.0)
+    scores = without_hashes(run).scores.assign(recall=0.0)
     scores.to_parquet(run.folder / "scores.parquet")
     code, out, err = verify("latest")
     assert code == 2
