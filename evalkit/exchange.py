@@ -116,7 +116,7 @@ def export_beir(run: Run, folder: Path) -> list[Path]:
     """
     if folder.exists():
         raise InputError(f"{folder} exists; remove it or give another folder")
-    dataset = load_dataset(str(run.record.parameters["dataset"]))
+    dataset = load_dataset(run.record.parameters["dataset"])
     recorded = run.record.dataset
     now = (dataset.corpus_sha256, dataset.cases_sha256)
     if now != (recorded.corpus_sha256, recorded.cases_sha256):

@@ -3,7 +3,9 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from evalkit.settings import Cutoffs
 
 RUN_ID_PATTERN = r"^[0-9]{8}T[0-9]{9}Z-[0-9a-f]{6}$"
 """What a run id looks like: UTC time and a random part. It names a folder and stands in links."""
@@ -12,7 +14,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DatasetRecord(_Part):
@@ -64,7 +66,7 @@ class SearchRecord(_Part):
         Payload field -> allowed values.
     """
 
-    ks: tuple[int, ...]
+    ks: Cutoffs
     threshold: float | None
     exact: bool
     hnsw_ef: int | None
@@ -104,13 +106,20 @@ class Checks(_Part):
     exact_search: dict[str, Any] = {}
 
 
+def _with_dataset(parameters: dict[str, Any]) -> dict[str, Any]:
+    name = parameters.get("dataset")
+    if not isinstance(name, str) or not name:
+        raise ValueError("names no data set under 'dataset'")
+    return parameters
+
+
 class RunRecord(_Part):
     """Everything in ``run.json``.
 
     Attributes
     ----------
     parameters
-        Settings as the user gave them.
+        Settings as the user gave them, ``dataset`` among them.
     counts
         Documents, chunks, eligible chunks, cases, facts, questions embedded, requests and retries.
     timings
@@ -135,7 +144,7 @@ class RunRecord(_Part):
     search: SearchRecord
     retention: str
     code: CodeRecord
-    parameters: dict[str, Any]
+    parameters: Annotated[dict[str, Any], AfterValidator(_with_dataset)]
     counts: dict[str, int]
     timings: dict[str, float]
     checks: Checks

@@ -16,7 +16,7 @@ from evalkit.provenance import code_record
 from evalkit.records import Checks, ModelRecord, RunRecord, SearchRecord, StoreRecord
 from evalkit.review import Labelled, load_labelled
 from evalkit.runs import Run, load_run
-from evalkit.settings import Retention
+from evalkit.settings import EvaluateSettings, Retention
 from evalkit.tables import make_tables
 
 _PASSAGE = ["document_id", "chunk_id"]
@@ -98,7 +98,7 @@ def score_run_again(run: Run, dataset: str | None = None, retention: Retention =
     """
     started = datetime.now(UTC)
     record = run.record
-    name = dataset or str(record.parameters["dataset"])
+    name = dataset or record.parameters["dataset"]
     subject = load_labelled(name, record.chunking)
     source = _Source(
         run.rankings,
@@ -145,6 +145,7 @@ def score_rankings_file(
         Faulty data set, labels or rankings, a question or chunk that the data set does not have.
     """
     started = datetime.now(UTC)
+    EvaluateSettings.checked(dataset=dataset, ks=tuple(ks), chunking=chunking, retention=retention)
     subject = load_labelled(dataset, chunking)
     rankings = rankings_from_file(path, only_chunks(subject.chunks))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

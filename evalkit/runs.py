@@ -1,6 +1,7 @@
 """Run folders under ``outputs/runs``: written once and whole, read back with checks, listed."""
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -9,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
 from evalkit import paths
 from evalkit.errors import InputError, refuse
 from evalkit.evaluation import Evaluation
+from evalkit.fields import checked
 from evalkit.files import whole_folder, write_whole
 from evalkit.records import RUN_ID_PATTERN, RunRecord
 from evalkit.tables import Tables
@@ -198,12 +199,15 @@ def read_run(ref: str | Path) -> Run:
     """
     folder = _folder_of(str(ref))
     path = folder / "run.json"
+    faults: list[str] = []
     try:
-        record = RunRecord.model_validate_json(path.read_text(encoding="utf-8"))
+        record = checked(RunRecord, json.loads(path.read_text(encoding="utf-8")), "", faults)
     except FileNotFoundError:
         raise InputError(f"run {str(ref)!r}: no {path}; {_newest()}") from None
-    except (ValidationError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path}: not a run record ({type(error).__name__}); evaluate again") from None
+    except (OSError, ValueError, RecursionError) as error:
+        record, faults = None, [str(error)]
+    if record is None:
+        refuse(f"{path}: not a run record", faults, "put the file back as it was, or evaluate again")
     return Run(record.run_id, folder, record)
 
 

@@ -67,7 +67,7 @@ def verify_run(run: Run, sample: int | None = 64) -> tuple[Finding, ...]:
         Qdrant or the embedder failed.
     """
     parameters = run.record.parameters
-    subject = load_labelled(str(parameters["dataset"]), run.record.chunking)
+    subject = load_labelled(parameters["dataset"], run.record.chunking)
     tables = _same_tables(run)
     whole = tables.verdict != "differs"
     findings = [tables, *_same_dataset(run, subject)]

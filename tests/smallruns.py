@@ -36,7 +36,7 @@ RECORD: dict[str, Any] = {
     },
     "retention": "full",
     "code": {"revision": "1" * 40, "dirty": False, "python": "3.11.2", "packages": {"numpy": "2.0.0"}},
-    "parameters": {},
+    "parameters": {"dataset": "small"},
     "counts": {},
     "timings": {},
     "checks": {},

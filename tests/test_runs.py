@@ -1,4 +1,5 @@
 import hashlib
+import json
 import shutil
 
 import pandas as pd
@@ -115,3 +116,40 @@ def test_a_run_without_hashes_can_be_read():
     run = without_hashes(small_run({"a": [1]}))
     assert run.record.tables_sha256 is None
     assert len(run.scores) == 2
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "said"),
+    [
+        ("search", {"ks": []}, "search.ks: is empty; give at least one cutoff"),
+        ("search", {"ks": [-1, 0]}, "search.ks[0]: should be greater than or equal to 1, found -1"),
+        ("search", {"ks": [3, 3]}, "search.ks: must ascend without repeats, found [3, 3]"),
+        ("search", {"ks": [3, 1]}, "search.ks: must ascend without repeats, found [3, 1]"),
+        ("search", {"ks": "1"}, "search.ks: "),
+        ("search", {"threshold": float("nan")}, "search.threshold: should be a finite number"),
+        ("parameters", None, "parameters: names no data set under 'dataset', found {}"),
+        ("parameters", {"dataset": 3}, "parameters: names no data set"),
+        ("tables_sha256", {"facts": "../x"}, "tables_sha256.facts: "),
+    ],
+)
+def test_a_faulty_field_of_a_record_is_named(part, values, said):
+    run = small_run({"a": [1]})
+    path = run.folder / "run.json"
+    record = json.loads(path.read_text())
+    record[part] = {} if values is None else record[part] | values
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="faults?") as refused:
+        load_run(run.run_id)
+    assert str(refused.value).startswith(f"{path}: not a run record: ")
+    assert f"\n- {said}" in str(refused.value)
+    assert "evaluate again" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"run_id": ' + b"9" * 5000 + b"}"]
+)
+def test_a_record_that_is_none_is_refused(content):
+    run = small_run({"a": [1]})
+    (run.folder / "run.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"run\.json: not a run record: \d+ faults?\n- "):
+        load_run(run.run_id)

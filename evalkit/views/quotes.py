@@ -32,7 +32,7 @@ def label_quotes(run: Run) -> tuple[Quotes, bool]:
     whole
         Whether the data set could be used.
     """
-    name = str(run.record.parameters.get("dataset", run.record.dataset.name))
+    name = run.record.parameters["dataset"]
     try:
         dataset = load_dataset(name)
     except InputError:
