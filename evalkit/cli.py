@@ -123,7 +123,9 @@ def evaluate(
     chunking: ChunkingOption = None,
     collection: CollectionOption = None,
     embeddings: EmbeddingsOption = None,
-    threshold: Annotated[float | None, typer.Option(help="Hits must score above it.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Hits must score above it, a cosine (-1 to 1).")
+    ] = None,
     exact: Annotated[bool, typer.Option(help="Exact search instead of the approximate index.")] = False,
     hnsw_ef: Annotated[int | None, typer.Option(help="Beam width of the approximate search.")] = None,
     retention: Annotated[

@@ -24,6 +24,15 @@ Cutoffs = Annotated[tuple[PositiveInt, ...], Field(strict=False), AfterValidator
 """Cutoffs K, each at least 1, as a tuple or list."""
 
 
+def _cosine(threshold: float) -> float:
+    if not -1 <= threshold <= 1:
+        raise ValueError(
+            "scores are cosines, from -1 to 1, so every hit or none would be kept; give a threshold between them, "
+            "or leave it out"
+        )
+    return threshold
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -155,7 +164,7 @@ class EvaluateSettings(CollectionSettings):
     ks
         Cutoffs K, each at least 1, ascending and unique.
     threshold
-        Hits must score above it (strictly, as float32); None is off.
+        Hits must score above it (strictly, as float32), from -1 to 1 as cosines are; None is off.
     exact
         Ask for exact search instead of the approximate index.
     hnsw_ef
@@ -172,7 +181,7 @@ class EvaluateSettings(CollectionSettings):
     """
 
     ks: Cutoffs = (1, 3, 5)
-    threshold: float | None = None
+    threshold: Annotated[float, AfterValidator(_cosine)] | None = None
     exact: bool = False
     hnsw_ef: PositiveInt | None = None
     depth: PositiveInt = 20

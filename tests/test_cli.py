@@ -50,6 +50,7 @@ def test_index_and_evaluate_print_the_headline(evalkit):
     [
         (["evaluate", "--k", "0"], "greater than or equal to 1"),
         (["evaluate", "--k", "three"], "wanted whole numbers"),
+        (["evaluate", "--threshold", "2"], "scores are cosines, from -1 to 1"),
         (["evaluate", "--dataset", "no-such"], "worker-runbooks"),
         (["evaluate", "--embedder", "openai"], "'recorded' or 'ollama'"),
         (["evaluate", "--model", "other"], "recorded"),

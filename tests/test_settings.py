@@ -20,6 +20,11 @@ def test_a_whole_number_is_a_number_and_a_tuple_a_list():
     assert isinstance(settings.threshold, float)
 
 
+@pytest.mark.parametrize("threshold", [-1, 0, 1])
+def test_a_threshold_may_be_any_cosine(threshold):
+    assert EvaluateSettings.checked(dataset="x", threshold=threshold).threshold == threshold
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [
@@ -35,6 +40,8 @@ def test_a_whole_number_is_a_number_and_a_tuple_a_list():
         ({"deadline": 0}, "deadline"),
         ({"threshold": True}, "threshold"),
         ({"threshold": math.nan}, "threshold"),
+        ({"threshold": 2}, "threshold: scores are cosines, from -1 to 1, so every hit or none would be kept"),
+        ({"threshold": -1.001}, "or leave it out, found -1.001"),
         ({"collection": "../elsewhere"}, "collection"),
         ({"exact": "true"}, "exact"),
     ],
