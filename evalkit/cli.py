@@ -5,7 +5,9 @@ Heavy modules are imported inside the commands, so that ``--help`` answers at on
 
 import logging
 import sys
+import traceback
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +40,8 @@ EXIT_CODES: dict[type[BaseException], int] = {
     InfrastructureError: 3,
     KeyboardInterrupt: 130,
 }
+CRASHED = 70
+"""Exit code of an error that is none of these: a defect of ours. The system calls it EX_SOFTWARE."""
 
 
 class Commands(TyperGroup):
@@ -55,7 +59,8 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     help="Does retrieval find all the evidence that a question needs?",
-    epilog="Exit codes: 0 done, 1 criteria not met, 2 invalid input, 3 infrastructure, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 criteria not met, 2 invalid input, 3 infrastructure, 70 a defect of evalkit, "
+    "130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -68,7 +73,19 @@ app.add_typer(cli_files.app)
 def main() -> None:
     """Run the command line."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr)
-    app()
+    try:
+        app()
+    except Exception:
+        from evalkit.transport import without_secrets
+
+        typer.echo(without_secrets(traceback.format_exc()), err=True, nl=False)
+        release = metadata.version("evalkit")
+        typer.echo(
+            f"This is a defect of evalkit {release}, which should give a result or say in words what is wrong. "
+            "Report the lines above, the command and what it read.",
+            err=True,
+        )
+        sys.exit(CRASHED)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evalkit.cli import app
+from evalkit.cli import app, main
 from evalkit.runs import load_run
 from tests.conftest import copied
 from tests.fakes.qdrant import FakeQdrant
@@ -87,6 +87,35 @@ def test_interrupt_exits_with_130(evalkit, monkeypatch):
 
     monkeypatch.setattr("evalkit.evaluation.load_labelled", interrupted)
     assert evalkit("evaluate")[0] == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["evaluate"], 70, "KeyError: 'no such key, <OLLAMA_API_KEY>'"),
+        (["evaluate", "--k", "0"], 2, "InputError: settings"),
+        (["evaluate", "--bogus", "1"], 2, "No such option"),
+        (["--help"], 0, ""),
+    ],
+)
+def test_a_crash_has_an_exit_code_of_its_own_and_a_traceback_without_secrets(
+    monkeypatch, capsys, arguments, code, said
+):
+    def broken(*_):
+        raise KeyError("no such key, s3cr3t-value")
+
+    monkeypatch.setenv("OLLAMA_API_KEY", "s3cr3t-value")
+    monkeypatch.setattr("evalkit.evaluation.load_labelled", broken)
+    monkeypatch.setattr("sys.argv", ["evalkit", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "s3cr3t" not in shown
+    crashed = code == 70
+    assert ("Traceback" in shown) is crashed
+    assert ("defect of evalkit 0" in "".join(shown.splitlines()[-1:])) is crashed
 
 
 def test_gate_passes_misses_and_writes_its_files(evalkit, tmp_path):

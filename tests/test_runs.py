@@ -138,7 +138,7 @@ def test_a_faulty_field_of_a_record_is_named(part, values, said):
     record = json.loads(path.read_text())
     record[part] = {} if values is None else record[part] | values
     path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="faults?") as refused:
+    with pytest.raises(InputError, match=r"\d faults?\n") as refused:
         load_run(run.run_id)
     assert str(refused.value).startswith(f"{path}: not a run record: ")
     assert f"\n- {said}" in str(refused.value)
