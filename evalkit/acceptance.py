@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from evalkit.errors import InputError
-from evalkit.statistics import clopper_pearson
+from evalkit.intervals import clopper_pearson
 
 _RATES = (
     ("false_acceptance", "false_acceptances", "n_unsupported"),

@@ -9,9 +9,10 @@ from evalkit.dataset import load_dataset
 from evalkit.errors import refuse
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.indexing import index
+from evalkit.intervals import mean_interval
 from evalkit.measures import EVIDENCE
 from evalkit.settings import CollectionSettings, EvaluateSettings, IndexSettings
-from evalkit.statistics import mean_interval, sign_flip_test
+from evalkit.statistics import sign_flip_test
 from evalkit.waterfall import evidence_loss
 
 Evaluations = Mapping[str, Evaluation]
@@ -141,7 +142,7 @@ def pair_at_equal_words(cases: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row a budget, further chunking and measure: ``budget, chunking, measure, baseline`` (mean of the first
-        chunking), ``mean, difference, low, high`` (bootstrap interval of the paired difference), ``p`` (sign-flip
+        chunking), ``mean, difference, low, high`` (95 % interval of the paired difference), ``p`` (sign-flip
         test), ``better, worse`` (cases), ``short`` (cases whose ranking ended before the budget in either), ``n``.
     """
     baseline, *others = list(dict.fromkeys(cases["chunking"]))
@@ -155,7 +156,7 @@ def pair_at_equal_words(cases: pd.DataFrame) -> pd.DataFrame:
             short = int((pairs["short"] | pairs["short_first"]).sum())
             for measure in EVIDENCE:
                 differences = pairs[measure] - pairs[f"{measure}_first"]
-                interval = mean_interval(differences)
+                interval = mean_interval(differences, bounds=(-1, 1))
                 rows.append(
                     {
                         "budget": budget,

@@ -9,8 +9,9 @@ import pandas as pd
 
 from evalkit.comparability import Contract, contract, require_comparable
 from evalkit.evidence import rank_outside
+from evalkit.intervals import mean_interval
 from evalkit.runs import Run, list_runs, load_run
-from evalkit.statistics import detectable_difference, mean_interval, sign_flip_test
+from evalkit.statistics import detectable_difference, sign_flip_test
 
 VERDICTS = ("worse", "ranks lower", "not compared", "same", "ranks higher", "better")
 MEANS = (
@@ -129,7 +130,7 @@ def mean_differences(baseline: Run, candidate: Run, terms: Contract) -> pd.DataF
     DataFrame
         A row a metric and K: ``metric, k, n`` (cases with a value in both runs), ``left_out`` (cases with a value in
         one run only), ``baseline, candidate, difference`` (means, candidate minus baseline), ``low, high`` (95 %
-        bootstrap interval of the difference, pairs resampled), ``p, method`` (sign-flip test), ``detectable``
+        interval of the difference, see `intervals.mean_interval`), ``p, method`` (sign-flip test), ``detectable``
         (`statistics.detectable_difference`), ``better, worse, equal`` (cases), ``note`` (words on the interval). NaN
         where n is 0 or too small.
     """
@@ -303,7 +304,7 @@ def _paired(old: np.ndarray, new: np.ndarray, *, lower_is_better: bool = False) 
     before, after = old[present], new[present]
     change = after - before
     change[np.abs(change) < _TOLERANCE] = 0.0
-    interval = mean_interval(change)
+    interval = mean_interval(change, bounds=(-1, 1))
     test = sign_flip_test(change)
     rose, fell = int((change > 0).sum()), int((change < 0).sum())
     better, worse = (fell, rose) if lower_is_better else (rose, fell)

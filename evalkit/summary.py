@@ -83,7 +83,7 @@ def describe_comparison(comparison: Comparison) -> str:
     Returns
     -------
     str
-        Differences are candidate - baseline with 95 % bootstrap intervals and p of the sign-flip test.
+        Differences are candidate - baseline with 95 % intervals and p of the sign-flip test.
     """
     columns = ["metric", "k", "n", "baseline", "candidate", "difference", "low", "high", "p", "detectable"]
     changed = comparison.cases[~comparison.cases["verdict"].isin(["same", "not compared"])]

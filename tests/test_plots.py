@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
+from evalkit.intervals import mean_intervals
 from evalkit.measures import MEASURES, METRIC_LABELS, means
 from evalkit.plots import scores as figures
 from evalkit.plots.style import (
@@ -21,7 +22,6 @@ from evalkit.plots.style import (
     spread,
     unit_axis,
 )
-from evalkit.statistics import mean_intervals
 
 values = st.lists(st.floats(0, 1), max_size=12)
 
@@ -144,7 +144,7 @@ def test_category_intervals_draw_the_bounds_and_leave_out_what_is_not_there():
     (bounds, *_) = [collection.get_segments() for collection in recall.collections]
     assert np.asarray(bounds[0])[:, 0] == pytest.approx([0.5, 1.0])
     assert "alpha recall 0.75 [0.50, 1.00] (n = 2)" in alt
-    assert "beta recall 1.00 (n = 1)" in alt  # a single case has no interval
+    assert "beta recall 1.00 [0.03, 1.00] (n = 1)" in alt  # 0.025 to 1: a single case tells next to nothing
     assert "beta coverage" not in alt
     assert recall.get_xlim() == (-0.04, 1.04)
 

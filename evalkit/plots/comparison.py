@@ -13,7 +13,7 @@ CASES = 40
 
 @styled()
 def mean_differences(comparison: Comparison) -> Drawn:
-    """Draw the difference of every mean at every K with its bootstrap interval.
+    """Draw the difference of every mean at every K with its 95 % interval.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def categories_over_k(intervals: pd.DataFrame) -> Drawn:
     Parameters
     ----------
     intervals
-        ``category, k, metric, mean, n``, as `statistics.mean_intervals` gives them;
+        ``category, k, metric, mean, n``, as `intervals.mean_intervals` gives them;
         categories are drawn in their order.
 
     Returns
@@ -104,7 +104,7 @@ def category_intervals(intervals: pd.DataFrame, k: int) -> Drawn:
     Parameters
     ----------
     intervals
-        ``category, metric, mean, low, high, n`` at one K, as `statistics.mean_intervals` gives them; categories are
+        ``category, metric, mean, low, high, n`` at one K, as `intervals.mean_intervals` gives them; categories are
         drawn from top to bottom in their order.
     k
         The cutoff, for the title.
@@ -112,7 +112,7 @@ def category_intervals(intervals: pd.DataFrame, k: int) -> Drawn:
     Returns
     -------
     Figure, str
-        A point a mean, a bar from low to high (absent where there is none), n beside the name of the category.
+        A point a mean, a bar from low to high, n beside the name of the category.
     """
     present = intervals[intervals["mean"].notna()]
     measured = [name for name in ANALYSED if (present["metric"] == name).any()]
@@ -141,10 +141,10 @@ def category_intervals(intervals: pd.DataFrame, k: int) -> Drawn:
         axes.set_title(METRIC_LABELS[metric])
         axes.set_ylim(len(names) - 0.4, -0.7)
     grid[0, 0].set_yticks(np.arange(len(names)), [f"{name}\nn = {counts[name]}" for name in names])
-    figure.supxlabel(f"mean at K = {k} with 95 % interval (bootstrap over cases)", fontsize=9, color=FAINT)
+    figure.supxlabel(f"mean at K = {k} with 95 % interval", fontsize=9, color=FAINT)
     spoken = [
-        f"{row['category']} {METRIC_LABELS[row['metric']]} {row['mean']:.2f}{_bounds(row['low'], row['high'])} "
-        f"(n = {row['n']})"
+        f"{row['category']} {METRIC_LABELS[row['metric']]} {row['mean']:.2f} "
+        f"[{row['low']:.2f}, {row['high']:.2f}] (n = {row['n']})"
         for row in present[present["metric"].isin(measured)].to_dict("records")
     ]
     return figure, f"Means by category at K = {k} with 95 % intervals: " + "; ".join(spoken) + "."
@@ -210,7 +210,3 @@ def _spoken(row: Any, measured: Sequence[str], digits: int) -> str:  # noqa: ANN
     return ", ".join(
         f"{METRIC_LABELS[name]} {row[name]:.{digits}f}" for name in measured if pd.notna(row[name])
     )
-
-
-def _bounds(low: float, high: float) -> str:
-    return "" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]"

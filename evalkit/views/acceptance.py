@@ -6,10 +6,10 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.acceptance import Proportion, Rates, rates_at, wrongly_decided
+from evalkit.intervals import FEW
 from evalkit.measures import MISSING
 from evalkit.records import accepted_when
 from evalkit.runs import Run
-from evalkit.statistics import FEW
 from evalkit.thresholds import Exploration, ThresholdChoice
 from evalkit.views.cases import case_evidence
 from evalkit.views.markup import banner, page, render

@@ -7,9 +7,10 @@ from IPython.display import HTML
 from markupsafe import Markup
 
 from evalkit.errors import refuse
-from evalkit.measures import MEASURES, MISSING
+from evalkit.intervals import FEW, Interval, difference_of_means, mean_interval, mean_intervals
+from evalkit.measures import MEASURES, MISSING, label
 from evalkit.runs import Run
-from evalkit.statistics import FEW, mean_intervals
+from evalkit.statistics import ALPHA, lowest_group, p_text
 from evalkit.views.cases import weakest_first
 from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import Row, count, number, table
@@ -99,32 +100,52 @@ def weakest_categories(run: Run) -> list[str]:
     return [str(name) for name in table_of.sort_values(["complete", "coverage", "recall", "ndcg"]).index]
 
 
-def category_verdict(intervals: pd.DataFrame, k: int) -> HTML:
-    """Say which category is the weakest at one K, how sure that is, and whether the categories differ at all."""
-    named = intervals[(intervals["k"] == k) & (intervals["category"] != ALL)]
-    if named.empty:
+def category_verdict(run: Run, k: int) -> HTML:
+    """Say which category is weaker than the rest at one K, by how much, and when the questions cannot tell."""
+    scores = run.scores[run.scores["k"] == k]
+    scores = scores.assign(category=scores["category"].astype("object").fillna(NONE))
+    if scores.empty:
         return page(banner("warning", "No answerable question was asked, so there is nothing to compare."))
-    metric = "complete" if (named["metric"] == "complete").any() and named["mean"].notna().all() else "recall"
-    rows = named[named["metric"] == metric].sort_values(["mean", "category"])
-    worst, best = rows.iloc[0], rows.iloc[-1]
-    if worst["mean"] == best["mean"]:
-        title = f"All {len(rows)} categories have the same {metric} at K = {k}: {number(worst['mean'])}."
-        detail = f"Together n = {int(rows['n'].sum())}."
-    else:
-        title = f"{worst['category']} is the weakest category: {metric} {number(worst['mean'])} at K = {k}."
-        detail = (
-            f"Its 95 % interval is {_bounds(worst)} with n = {worst['n']}; the best, {best['category']}, has "
-            f"{number(best['mean'])}, {_bounds(best)} with n = {best['n']}."
-        )
-    few = ", ".join(f"{row['category']} (n = {row['n']})" for _, row in rows[rows["n"] < FEW].iterrows())
-    limit = (
-        f"Fewer than {FEW} cases in {few}: one case moves such a mean by more than a tenth, "
-        "and its interval is a rough hint, likely too narrow."
-    )
+    metric = "complete" if scores.groupby("category")["complete"].count().all() else "recall"
+    scores = scores[scores[metric].notna()]
+    sizes = scores["category"].value_counts().sort_index()
+    few = ", ".join(f"{name} (n = {n})" for name, n in sizes.items() if n < FEW)
+    limit = f"Fewer than {FEW} cases in {few}: one case moves such a mean by more than a tenth."
     return page(
-        banner("good" if worst["mean"] == 1 else "note", title, detail),
+        _against_the_rest(scores, metric, k),
         banner("warning", limit) if few else Markup(""),
     )
+
+
+def _against_the_rest(scores: pd.DataFrame, metric: str, k: int) -> Markup:
+    means = scores.groupby("category")[metric].mean()
+    values = scores[metric].to_numpy(dtype="float64")
+    if means.nunique() == 1:
+        title = f"All categories have the same {metric} at K = {k}: {number(means.iloc[0])}."
+        if len(means) == 1:
+            title = f"There is one category only, {means.index[0]}, so there is nothing to compare."
+        return banner("good" if (values == 1).all() else "note", title, f"Together n = {len(values)}.")
+    name, p = lowest_group(values, list(scores["category"]))
+    inside = (scores["category"] == name).to_numpy()
+    own, rest = mean_interval(values[inside]), mean_interval(values[~inside])
+    apart = difference_of_means(own, rest)
+    title = f"{name} is weaker than the rest: {metric} {number(own.mean)} at K = {k}, against {number(rest.mean)}."
+    surety = "more than chance explains"
+    if p > ALPHA:
+        title = f"No category is shown to be weaker than the rest at K = {k}."
+        surety = "which can be chance"
+    figures = (
+        f"Farthest below the rest is {name}: {metric} {_mean_of(own)}, the rest {_mean_of(rest)}. "
+        f"Difference {apart.mean:+.3f}, 95 % interval [{apart.low:+.3f}, {apart.high:+.3f}]."
+    )
+    test = (
+        f"p-value {p_text(p)}, {surety}; it allows for having picked the lowest of {len(means)} categories."
+    )
+    return banner("warning" if p <= ALPHA else "note", title, figures, test)
+
+
+def _mean_of(interval: Interval) -> str:
+    return f"{number(interval.mean)} [{number(interval.low)}, {number(interval.high)}] (n = {interval.n})"
 
 
 def category_counts(run: Run) -> HTML:
@@ -169,11 +190,8 @@ def category_table(intervals: pd.DataFrame) -> HTML:
     )
     wide["n"], wide["n_facts"] = counts["recall"], counts["coverage"]
     wide = wide.reindex(pd.MultiIndex.from_frame(intervals[["category", "k"]].drop_duplicates()))
-    notes = intervals[(intervals["note"] != "") & (intervals["metric"].isin(["recall", "complete"]))]
-    lines = dict.fromkeys(f"{row['category']}: {row['note']}" for row in notes.to_dict("records"))
-    said = render("<ul>{% for line in lines %}<li>{{ line }}</li>{% endfor %}</ul>", lines=lines)
     caption = "Means by category and K: mean [95 % interval]"
-    return page(table(wide.reset_index(), caption, bars=()), said if lines else Markup(""))
+    return page(table(wide.reset_index(), caption, bars=()), _notes(intervals))
 
 
 def weakest_cases(run: Run, choice: Choice) -> HTML:
@@ -210,10 +228,23 @@ def _complete_from(facts: pd.DataFrame, depth: int) -> str:
     return f"not within {depth}" if ranks.isna().any() else count(ranks.max())
 
 
+def _notes(intervals: pd.DataFrame) -> Markup:
+    """List what limits the intervals, each note once a category, with the means that it concerns."""
+    noted = intervals[(intervals["note"] != "") & (intervals["n"] > 0)]
+    lines = []
+    for (category, note), rows in noted.groupby(["category", "note"], sort=False):
+        concerned = "; ".join(
+            f"{label(str(metric))} at K = {', '.join(map(str, of_metric['k']))}"
+            for metric, of_metric in rows.groupby("metric", sort=False)
+        )
+        lines.append(f"{category}, {concerned}: {note}.")
+    return render(
+        "{% if lines %}<ul>{% for line in lines %}<li>{{ line }}</li>{% endfor %}</ul>{% endif %}",
+        lines=lines,
+    )
+
+
 def _with_bounds(row: Row) -> str:
-    return MISSING if pd.isna(row["mean"]) else f"{number(row['mean'])}\n{_bounds(row)}"
-
-
-def _bounds(row: Row) -> str:
-    low, high = row["low"], row["high"]
-    return "[no interval]" if pd.isna(low) else f"[{number(low)},\u00a0{number(high)}]"
+    if pd.isna(row["mean"]):
+        return MISSING
+    return f"{number(row['mean'])}\n[{number(row['low'])},\u00a0{number(row['high'])}]"

@@ -4,8 +4,9 @@ import pandas as pd
 from IPython.display import HTML
 
 from evalkit.chunkings import Evaluations, changed_cases, lost_facts
+from evalkit.intervals import FEW
 from evalkit.records import accepted_when
-from evalkit.statistics import ALPHA, FEW, p_text
+from evalkit.statistics import ALPHA, p_text
 from evalkit.views.markup import banner, page, render
 from evalkit.views.tables import Row, key_values, number, rows_of, table
 

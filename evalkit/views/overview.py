@@ -6,10 +6,10 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
+from evalkit.intervals import FEW
 from evalkit.measures import MEASURES, means
 from evalkit.records import accepted_when
 from evalkit.runs import Run
-from evalkit.statistics import FEW
 from evalkit.views.cases import retention_notice, shown_cases, weakest_first
 from evalkit.views.markup import banner, case_link, page, render
 from evalkit.views.tables import count, key_values, number, table, yes_no
