@@ -181,6 +181,8 @@ def embed_cached(
     for start in range(0, len(missing), embedder.batch_size):
         batch = missing[start : start + embedder.batch_size]
         vectors = embedder.embed([distinct[key] for key in batch])
+        if kept and len(next(iter(kept.values()))) != vectors.shape[1]:
+            raise _other_size(identity, cache, kept, vectors.shape[1])
         cache.put(embedder.identity, batch, vectors)
         kept.update(zip(batch, vectors, strict=True))
         if progress is not None:
@@ -189,9 +191,11 @@ def embed_cached(
 
 
 def _check_kept(identity: ModelIdentity, cache: VectorCache, kept: dict[str, Vectors]) -> None:
-    """Refuse cached vectors that a fault of the disk has changed."""
+    """Refuse cached vectors that a fault of the disk has changed, and a model that is not the one that made them."""
     if kept:
         size = identity.dimension or len(next(iter(kept.values())))
+        if all(len(vector) != size for vector in kept.values()) and len(set(map(len, kept.values()))) == 1:
+            raise _other_size(identity, cache, kept, size)
         odd = [f"{name}: {len(vector)} numbers" for name, vector in kept.items() if len(vector) != size]
         if odd:
             raise InfrastructureError(
@@ -199,6 +203,18 @@ def _check_kept(identity: ModelIdentity, cache: VectorCache, kept: dict[str, Vec
                 "move the file away; its vectors are computed again"
             )
         check_vectors(np.stack(list(kept.values())), size, list(kept), f"vector cache {cache.path}")
+
+
+def _other_size(
+    identity: ModelIdentity, cache: VectorCache, kept: dict[str, Vectors], size: int
+) -> InfrastructureError:
+    """Blame the model: vectors of the cache that agree with each other were not damaged."""
+    return InfrastructureError(
+        f"{identity.model} gives vectors of {size} numbers now and gave {len(next(iter(kept.values())))} before, under "
+        f"the same digest {identity.digest}: the model or its server changed, not the vector cache {cache.path}. Pull "
+        "the model again, or go back to the Ollama that it ran on; if the new vectors are meant, move that file away "
+        "and index again with recreate"
+    )
 
 
 def _in_order(embedder: Embedder, prompts: Sequence[Prompt], kept: dict[str, Vectors]) -> Vectors:

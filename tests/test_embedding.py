@@ -457,6 +457,21 @@ def test_kept_vectors_that_changed_on_disk_are_refused(vector, text):
     assert live.batches == []
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["seen before", "seen with the next batch"])
+def test_a_model_that_gives_another_size_under_the_same_digest_is_blamed_and_not_the_cache(known):
+    live = Live()
+    with VectorCache() as cache:
+        cache.put(live.identity, [one.sha256 for one in prompts_of("a", "b")], np.stack([unit(3, 4)] * 2))
+        if known:
+            live.identity = replace(live.identity, dimension=DIMENSION)
+        with pytest.raises(InfrastructureError) as caught:
+            embed_cached(live, cache, prompts_of("a", "b", "c"))
+        assert cache.get(live.identity, [prompts_of("c")[0].sha256])[0] == {}
+    text = str(caught.value)
+    assert "tiny:1 gives vectors of 8 numbers now and gave 2 before, under the same digest sha256:one" in text
+    assert f"changed, not the vector cache {cache.path}" in text
+
+
 # Recording
 
 
