@@ -209,11 +209,12 @@ def _other_size(
     identity: ModelIdentity, cache: VectorCache, kept: dict[str, Vectors], size: int
 ) -> InfrastructureError:
     """Blame the model: vectors of the cache that agree with each other were not damaged."""
+    before = len(next(iter(kept.values())))
     return InfrastructureError(
-        f"{identity.model} gives vectors of {size} numbers now and gave {len(next(iter(kept.values())))} before, under "
-        f"the same digest {identity.digest}: the model or its server changed, not the vector cache {cache.path}. Pull "
-        "the model again, or go back to the Ollama that it ran on; if the new vectors are meant, move that file away "
-        "and index again with recreate"
+        f"{identity.model} gives vectors of {size} numbers now and gave {before} before, under the same digest "
+        f"{identity.digest}: the model or its server changed, not the vector cache {cache.path}. Pull the model "
+        "again, or go back to the Ollama that it ran on; if the new vectors are meant, move that file away and index "
+        "again with recreate"
     )
 
 

@@ -1,5 +1,6 @@
 """Where the project's data, notebooks and outputs lie, whatever the working directory."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -23,9 +24,26 @@ def root() -> Path:
 
 
 def outputs() -> Path:
-    """Give the folder for everything generated: ``$EVALKIT_OUTPUTS``, else ``outputs/`` in the project root."""
+    """Give the folder for everything generated: ``$EVALKIT_OUTPUTS``, else ``outputs/`` in the project root.
+
+    Raises
+    ------
+    InputError
+        ``EVALKIT_OUTPUTS`` is longer than any name of a folder may be.
+    """
     chosen = os.environ.get("EVALKIT_OUTPUTS")
-    return Path(chosen).absolute() if chosen else root() / "outputs"
+    if not chosen:
+        return root() / "outputs"
+    folder = Path(chosen).absolute()
+    try:
+        (folder / ("x" * 250)).stat()  # with room for what will stand in it
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(
+                f"EVALKIT_OUTPUTS: no name of a folder ({error.strerror}), found {chosen[:60]!r} and "
+                f"{len(chosen) - 60} more characters; set it to a shorter one"
+            ) from None
+    return folder
 
 
 def embeddings_folder(folder: str | Path | None = None) -> Path:

@@ -33,3 +33,12 @@ def test_dataset_by_name_and_by_folder(tmp_path):
 def test_a_name_too_long_for_any_folder_is_invalid_input():
     with pytest.raises(InputError, match="no name of a folder"):
         paths.dataset_folder("x" * 5000)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "/".join(["x" * 100] * 50), "x" * 60 + "/" + "y/" * 1900])
+def test_outputs_too_long_for_any_folder_are_invalid_input(monkeypatch, name):
+    monkeypatch.setenv("EVALKIT_OUTPUTS", name)
+    with pytest.raises(
+        InputError, match=r"EVALKIT_OUTPUTS: no name of a folder.*'x{60}.*set it to a shorter one"
+    ):
+        paths.outputs()
