@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from evalkit.measures import MEASURES
+
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
 FEW = 10
@@ -114,7 +116,9 @@ def _resampled_bounds(values: NDArray[np.float64], resamples: int) -> tuple[floa
     return float(interval.low), float(interval.high)
 
 
-def mean_intervals(scores: pd.DataFrame, by: Sequence[str], metrics: Iterable[str]) -> pd.DataFrame:
+def mean_intervals(
+    scores: pd.DataFrame, by: Sequence[str], metrics: Iterable[str] = MEASURES
+) -> pd.DataFrame:
     """Means of several metrics in groups of cases, each with n and interval.
 
     Parameters

@@ -11,6 +11,9 @@ EVIDENCE = ("coverage", "complete")
 
 MEASURES = (*METRICS, *EVIDENCE)
 
+TABLE_ORDER = ("complete", "coverage", "recall", "ndcg", "reciprocal_rank", "precision")
+"""Order in which tables of pages show them: what an answer needs first, since a phone shows a few columns only."""
+
 JUDGED = "judged"
 """Under partial judgments: share of the returned chunks that are judged."""
 

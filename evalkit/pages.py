@@ -15,6 +15,7 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
 from evalkit.errors import InputError
+from evalkit.intervals import mean_intervals
 from evalkit.layout import (
     TEMPLATES,
     contents_of,
@@ -25,7 +26,7 @@ from evalkit.layout import (
     name_anchor_links,
     whole_page,
 )
-from evalkit.measures import METRIC_LABELS, means
+from evalkit.measures import METRIC_LABELS, TABLE_ORDER, means
 from evalkit.plots.scores import metrics_over_k
 from evalkit.plots.trends import metric_trends
 from evalkit.runs import Run, load_run, run_ids
@@ -163,7 +164,7 @@ def front_page(run: Run, pages: Iterable[NotebookPage], *, code: bool = False) -
         run=run,
         verdict=_html(overview.verdict(run)),
         headline=_html(overview.headline(run)),
-        figure=embedded(*metrics_over_k(means(run.scores))),
+        figure=embedded(*metrics_over_k(mean_intervals(run.scores, ["k"]))),
         settings=_html(overview.what_was_run(run)),
         provenance=_html(overview.provenance(run)),
         reports=[
@@ -198,11 +199,11 @@ def overview_page() -> str:
         A whole HTML document. Runs stand newest first; a folder that cannot be read is named with the reason.
     """
     runs, damaged = _readable_runs()
-    metrics = list(METRIC_LABELS)
+    metrics = list(TABLE_ORDER)
     body = fill(
         "overview.html.j2",
         runs=[_row(run, metrics) for run in runs],
-        metrics=list(METRIC_LABELS.values()),
+        metrics=[METRIC_LABELS[metric] for metric in metrics],
         trends=[
             {"title": title, "figure": embedded(*metric_trends(table))}
             for title, table in trend_tables(runs).items()

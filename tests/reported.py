@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.evaluation import evaluate
 from evalkit.indexing import index
-from evalkit.measures import means
+from evalkit.intervals import mean_intervals
 from evalkit.plots.acceptance import errors_over_threshold, roc_and_risk, score_distributions
 from evalkit.plots.scores import categories_over_k, category_intervals, metrics_over_k
 from evalkit.plots.style import png
@@ -32,7 +32,7 @@ def figures_of(run: Run) -> dict[str, str]:
         overview.unsupported_questions(run),
         overview.checks(run),
         cases.case_evidence(run),
-        categories.category_verdict(intervals, k),
+        categories.category_verdict(run, k),
         categories.category_table(intervals),
         categories.weakest_cases(run, choice),
         acceptance.choice(explored),
@@ -41,7 +41,7 @@ def figures_of(run: Run) -> dict[str, str]:
         acceptance.wrong_decisions(explored),
     ]
     drawings: dict[Callable[..., Any], tuple[Any, ...]] = {
-        metrics_over_k: (means(run.scores),),
+        metrics_over_k: (mean_intervals(run.scores, ["k"]),),
         categories_over_k: (intervals,),
         category_intervals: (intervals[intervals["k"] == k], k),
         score_distributions: (explored,),

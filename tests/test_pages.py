@@ -179,7 +179,7 @@ def test_the_overview_lists_runs_newest_first_and_names_what_it_cannot_read():
     assert [next(one for one in order if one in row) for row in rows] == order
     by_id = {one: row for one in order for row in rows if one in row}
     assert "no report" in by_id[older.run_id]
-    assert by_id[newer.run_id].endswith("3 2 0.667 1.000 1.000 0.960 1.000 1.000")
+    assert by_id[newer.run_id].endswith("3 2 1.000 1.000 1.000 0.960 1.000 0.667")
     links = [link["href"] for link in soup.select("tbody a")]
     assert links == [f"runs/{newer.run_id}/report/report.html"]
     assert str(damaged.folder / "run.json") in soup.select_one("#damaged ~ ul").get_text()

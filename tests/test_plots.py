@@ -11,7 +11,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
 from evalkit.intervals import mean_intervals
-from evalkit.measures import MEASURES, METRIC_LABELS, means
+from evalkit.measures import MEASURES, METRIC_LABELS
 from evalkit.plots import scores as figures
 from evalkit.plots.style import (
     INK,
@@ -99,7 +99,7 @@ def test_a_figure_is_shown_once_as_image_with_its_text():
 
 
 def test_metrics_over_k_draws_each_mean_and_says_it():
-    figure, alt = figures.metrics_over_k(means(a_table()))
+    figure, alt = figures.metrics_over_k(mean_intervals(a_table(), ["k"], MEASURES))
     (axes,) = figure.axes
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     assert lines["recall"] == pytest.approx([0.5, 2.5 / 3])
@@ -111,15 +111,30 @@ def test_metrics_over_k_draws_each_mean_and_says_it():
     assert "K = 3: precision 0.350, recall 0.833" in alt
 
 
+def test_metrics_over_k_draws_each_interval_beside_the_others():
+    figure, alt = figures.metrics_over_k(mean_intervals(a_table(), ["k"], MEASURES))
+    (axes,) = figure.axes
+    bars = {}
+    for line, bounds in zip(axes.lines, axes.collections, strict=False):
+        bars[line.get_label()] = [np.asarray(bar) for bar in bounds.get_segments()]
+        assert [bar[0, 0] for bar in bars[line.get_label()]] == pytest.approx(list(line.get_xdata()))
+    # Complete is 0 and 1 at K = 3: the exact bounds of 1 of 2 are 1 - 0.975 ** 0.5 and 0.975 ** 0.5.
+    assert bars["complete"][1][:, 1] == pytest.approx([1 - 0.975**0.5, 0.975**0.5])
+    at_3 = [bar[1][0, 0] for bar in bars.values()]
+    assert len(set(at_3)) == len(MEASURES)
+    assert "95 % intervals at the largest K: precision" in alt
+    assert "complete 0.013 to 0.987" in alt
+
+
 def test_metrics_over_k_names_measures_without_values():
     table = a_table().query("category == 'beta'")
-    figure, alt = figures.metrics_over_k(means(table))
+    figure, alt = figures.metrics_over_k(mean_intervals(table, ["k"], MEASURES))
     assert "without values: coverage, complete" in alt
     assert "without values: coverage, complete" in figure.axes[0].get_title(loc="left")
 
 
 def test_metrics_over_k_without_cases_is_an_empty_figure():
-    _, alt = figures.metrics_over_k(means(a_table().iloc[:0]))
+    _, alt = figures.metrics_over_k(mean_intervals(a_table().iloc[:0], ["k"], MEASURES))
     assert "0 cases" in alt
 
 

@@ -75,7 +75,7 @@ def test_category_counts_add_up(sorted_run):
 def test_the_category_table_has_an_interval_beside_each_mean(sorted_run):
     html = categories.category_table(categories.intervals_by_category(sorted_run))
     shown = rows(html, "Means by category and K")
-    assert shown[0][:3] == ["category", "K", "precision"]
+    assert shown[0][:3] == ["category", "K", "complete"]
     hard = dict(zip(shown[0], shown[2], strict=True))
     assert hard["K"] == "3"
     assert hard["recall"] == "0.250 [0.000, 0.500]"

@@ -38,6 +38,7 @@ def test_the_verdict_counts_cases_with_facts_and_names_the_weak_ones(run):
         "2 of 3 questions lack some of their required facts in the first 3 results: complete 0.333, n = 3"
         in said
     )
+    assert "Complete: 1 of 3, 95 % interval 0.008 to 0.906." in said
     assert "Weakest first: lost , late" in said
     assert "1 more questions have no labelled facts" in said
     assert "1 of 2 unsupported questions" in said
@@ -84,21 +85,22 @@ def test_the_verdict_says_what_limits_it(run):
 
 
 def test_the_headline_has_n_beside_every_mean(run):
-    shown = rows(overview.headline(run), "Means")
-    assert shown[0] == [
-        "K",
-        "precision",
-        "recall",
-        "MRR",
-        "nDCG",
-        "coverage",
-        "complete",
-        "n",
-        "n with facts",
-    ]
+    shown = rows(overview.headline(run), "Means over")
+    named = "K complete coverage recall nDCG MRR precision n"
+    assert shown[0] == [*named.split(), "n with facts"]
     # whole finds 1 of 2 at K = 1 and late 1 of 2; lost and plain find nothing.
-    assert shown[1] == ["1", "0.500", "0.250", "0.500", "0.500", "0.333", "0.000", "4", "3"]
+    assert shown[1] == ["1", "0.000", "0.333", "0.250", "0.500", "0.500", "0.500", "4", "3"]
     assert "cases with labelled facts only" in text_of(overview.headline(run))
+
+
+def test_the_headline_has_an_interval_beside_each_mean_at_the_largest_k(run):
+    shown = rows(overview.headline(run), "Means at K = 3 with intervals")
+    assert shown[0] == ["measure", "mean", "95 % interval", "n"]
+    # Exact bounds of 1 of 3: 1 - 0.975 ** (1 / 3), and what makes 0 or 1 of 3 as rare as 2.5 %.
+    assert shown[1] == ["complete", "0.333", "0.008 to 0.906", "3"]
+    assert [row[0] for row in shown[2:]] == ["coverage", "recall", "nDCG", "MRR", "precision"]
+    without = rows(overview.headline(small_run({}, relevant={"plain": [2]})), "Means at K = 3")
+    assert [row[0] for row in without[1:]] == ["recall", "nDCG", "MRR", "precision"]
 
 
 def test_partial_judgments_show_what_was_judged_and_the_bound_of_precision(run):
@@ -107,11 +109,13 @@ def test_partial_judgments_show_what_was_judged_and_the_bound_of_precision(run):
     partial = changed(
         run, rankings=run.rankings.assign(grade=grades), scores=run.scores.assign(judged=judged)
     )
-    head, at_1, at_3 = rows(overview.headline(partial), "Means")
+    head, at_1, at_3 = rows(overview.headline(partial), "Means over")
     bound, share = head.index("precision at most (unjudged all relevant)"), head.index("judged@K")
-    assert (at_1[1], at_1[bound], at_1[share]) == ("0.500", "0.500", "1.000")
+    precision = head.index("precision")
+    assert bound == precision + 1
+    assert (at_1[precision], at_1[bound], at_1[share]) == ("0.500", "0.500", "1.000")
     # Hits at K = 3: 2 + 1 + 0 + 1 of 12; with the four unjudged ones 8 of 12.
-    assert (at_3[1], at_3[bound], at_3[share]) == ("0.333", "0.667", "0.667")
+    assert (at_3[precision], at_3[bound], at_3[share]) == ("0.333", "0.667", "0.667")
 
 
 def test_the_weakest_case_comes_first_and_leads_to_its_evidence(run):
@@ -119,20 +123,8 @@ def test_the_weakest_case_comes_first_and_leads_to_its_evidence(run):
     shown = rows(overview.case_scores(run), "Scores of each case (n = 4)")
     assert [row[0] for row in shown[2:]] == ["lost", "late", "plain", "whole"]
     assert shown[0] == ["case", "", "K = 1", "K = 3"]
-    assert shown[3][2:] == [
-        "1.00",
-        "0.50",
-        "1.00",
-        "1.00",
-        "0.50",
-        "0.00",
-        "0.33",
-        "0.50",
-        "1.00",
-        "0.61",
-        "0.50",
-        "0.00",
-    ]
+    at_1, at_3 = "0.00 0.50 0.50 1.00 1.00 1.00", "0.00 0.50 0.50 0.61 1.00 0.33"
+    assert shown[3][2:] == f"{at_1} {at_3}".split()
     links = {link["href"][1:] for link in soup(overview.case_scores(run))("a")}
     there = {part["id"] for part in soup(case_evidence(run))("details")}
     assert links == {"case-lost", "case-late", "case-plain", "case-whole"}
@@ -175,7 +167,7 @@ def test_a_run_without_answerable_questions_is_shown_too(run):
     assert {part["id"] for part in soup(case_evidence(empty))("details")} == {"case-taken", "case-refused"}
     intervals, choice = categories.intervals_by_category(empty), categories.choose(empty)
     assert choice == categories.Choice(3, [])
-    assert "nothing to compare" in text_of(categories.category_verdict(intervals, 3))
+    assert "nothing to compare" in text_of(categories.category_verdict(empty, 3))
     assert "none." in text_of(categories.category_table(intervals))
     assert "none." in text_of(categories.weakest_cases(empty, choice))
     assert rows(categories.category_counts(empty), "Questions and facts")[-1] == [

@@ -21,39 +21,50 @@ from evalkit.plots.style import (
     unit_axis,
 )
 
+ASIDE = 0.05  # distance of lines with intervals, in units of the distance of two K
 ANALYSED = ("recall", "ndcg", "coverage", "complete")
 
 
 @styled()
-def metrics_over_k(means: pd.DataFrame) -> Drawn:
-    """Draw every measure over K.
+def metrics_over_k(intervals: pd.DataFrame) -> Drawn:
+    """Draw every measure over K with its intervals.
 
     Parameters
     ----------
-    means
-        A row a K: ``k``, the measures and ``n``, as `measures.means` gives them.
+    intervals
+        ``k, metric, mean, low, high, n``, as `intervals.mean_intervals` gives them by K.
 
     Returns
     -------
     Figure, str
-        Lines with a marker at each K and a label at their end; a measure without values is left out and named.
+        Lines with a marker and a bar from low to high at each K, side by side, and a label at their end; a measure
+        without values is left out and named.
     """
-    table = means.sort_values("k", ignore_index=True)
-    n = int(table["n"].max()) if len(table) else 0
-    measured = [name for name in METRIC_LABELS if name in table and table[name].notna().any()]
+    n = int(intervals["n"].max()) if len(intervals) else 0
+    present = intervals[intervals["mean"].notna()]
+    measured = [name for name in METRIC_LABELS if (present["metric"] == name).any()]
+    table = present.pivot(index="k", columns="metric", values="mean").reset_index()
     figure, grid = new_figure(8.0, 4.4)
     axes = grid[0, 0]
     unit_axis(axes, "mean over cases")
-    _lines_over_k(axes, table, measured)
+    _lines_over_k(axes, table, measured, present)
     if len(table):
         last = table.iloc[-1]
         ends = [(float(last[name]), f"{METRIC_LABELS[name]} {last[name]:.3f}") for name in measured]
-        label_ends(axes, len(table) - 1, ends, [METRIC_STYLES[name] for name in measured])
+        label_ends(
+            axes, len(table) - 1 + ASIDE * len(measured) / 2, ends, [METRIC_STYLES[name] for name in measured]
+        )
     missing = [METRIC_LABELS[name] for name in METRIC_LABELS if name not in measured]
     left_out = f"; without values: {', '.join(missing)}" if missing else ""
-    axes.set_title(f"Means over K (n = {n} cases{left_out})")
+    axes.set_title(f"Means over K with 95 % intervals (n = {n} cases{left_out})")
     rows = [f"K = {row['k']}: {_spoken(row, measured, 3)}" for row in table.to_dict("records")]
-    return figure, f"Line chart of means over {n} cases by K{left_out}. " + "; ".join(rows) + "."
+    last = present[present["k"] == present["k"].max()].set_index("metric").reindex(measured)
+    bounds = ", ".join(
+        f"{METRIC_LABELS[str(name)]} {low:.3f} to {high:.3f}"
+        for name, low, high in zip(last.index, last["low"], last["high"], strict=True)
+    )
+    spoken = "; ".join(rows) + (f". 95 % intervals at the largest K: {bounds}." if bounds else ".")
+    return figure, f"Line chart of means over {n} cases by K{left_out}. {spoken}"
 
 
 @styled()
@@ -196,12 +207,25 @@ def chunk_lengths(words: Sequence[int], eligible: Sequence[bool]) -> Drawn:
     )
 
 
-def _lines_over_k(axes: Axes, table: pd.DataFrame, measured: Sequence[str]) -> None:
-    """Draw lines over evenly spaced K; markers shrink from line to line, so that equal values stay visible."""
+def _lines_over_k(
+    axes: Axes, table: pd.DataFrame, measured: Sequence[str], intervals: pd.DataFrame | None = None
+) -> None:
+    """Draw lines over evenly spaced K; equal values stay visible.
+
+    Markers shrink from line to line; with intervals the lines stand side by side instead.
+    """
     places = np.arange(len(table))
     for index, name in enumerate(measured):
         size = 11.0 - 6.0 * index / max(1, len(measured) - 1)
-        axes.plot(places, table[name], label=METRIC_LABELS[name], markersize=size, **METRIC_STYLES[name])
+        at = places.astype(np.float64)
+        if intervals is not None:
+            size = 6.0
+            at += ASIDE * (index - (len(measured) - 1) / 2)
+            bounds = intervals[intervals["metric"] == name].set_index("k").reindex(table["k"])
+            axes.vlines(
+                at, bounds["low"], bounds["high"], color=METRIC_STYLES[name]["color"], linewidth=4, alpha=0.4
+            )
+        axes.plot(at, table[name], label=METRIC_LABELS[name], markersize=size, **METRIC_STYLES[name])
     axes.set_xticks(places, [f"K = {k}" for k in table["k"]])
     axes.set_xlim(-0.3, max(0.3, len(table) - 0.7))
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from evalkit.errors import refuse
 from evalkit.intervals import FEW, Interval, difference_of_means, mean_interval, mean_intervals
-from evalkit.measures import MEASURES, MISSING, label
+from evalkit.measures import MEASURES, MISSING, TABLE_ORDER, label
 from evalkit.runs import Run
 from evalkit.statistics import ALPHA, lowest_group, p_text
 from evalkit.views.cases import weakest_first
@@ -183,10 +183,10 @@ def category_table(intervals: pd.DataFrame) -> HTML:
     """Show the means of `intervals_by_category` with their intervals, a row a category and K."""
     cells = intervals.assign(cell=[_with_bounds(row) for row in intervals.to_dict("records")])
     wide = cells.pivot(index=["category", "k"], columns="metric", values="cell").reindex(
-        columns=list(MEASURES)
+        columns=list(TABLE_ORDER)
     )
     counts = cells.pivot(index=["category", "k"], columns="metric", values="n").reindex(
-        columns=list(MEASURES)
+        columns=list(TABLE_ORDER)
     )
     wide["n"], wide["n_facts"] = counts["recall"], counts["coverage"]
     wide = wide.reindex(pd.MultiIndex.from_frame(intervals[["category", "k"]].drop_duplicates()))

@@ -6,8 +6,8 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
-from evalkit.intervals import FEW
-from evalkit.measures import MEASURES, means
+from evalkit.intervals import FEW, mean_interval
+from evalkit.measures import METRIC_LABELS, TABLE_ORDER, means
 from evalkit.records import accepted_when
 from evalkit.runs import Run
 from evalkit.views.cases import retention_notice, shown_cases, weakest_first
@@ -64,13 +64,20 @@ def what_was_run(run: Run) -> HTML:
 
 
 def headline(run: Run) -> HTML:
-    """Show the macro means at every K, each with its n; judged@K and the bound of precision for partial judgments."""
-    measures = [*MEASURES, *(["judged"] if "judged" in run.scores else [])]
+    """Show the macro means at every K with their n, those at the largest K with intervals.
+
+    Under partial judgments judged@K and the bound of precision stand beside them.
+    """
+    measures = [*TABLE_ORDER, *(["judged"] if "judged" in run.scores else [])]
     frame = means(run.scores, measures)
     if (frame["n"] == frame["n_facts"]).all():
         frame = frame.drop(columns="n_facts")
     if "judged" in frame:
-        frame.insert(2, "precision_at_most", frame["precision"] + _unjudged_share(run, frame["k"]))
+        frame.insert(
+            list(frame).index("judged"),
+            "precision_at_most",
+            frame["precision"] + _unjudged_share(run, frame["k"]),
+        )
     return page(
         table(
             frame,
@@ -78,18 +85,19 @@ def headline(run: Run) -> HTML:
             labels={"precision_at_most": "precision at most (unjudged all relevant)"},
         ),
         _means_note(run),
+        _with_intervals(run),
     )
 
 
 def case_scores(run: Run) -> HTML:
     """Show the scores of every case at every K, the weakest first, linked to the evidence of `shown_cases`."""
     short = {
-        "precision": "P",
-        "recall": "R",
-        "reciprocal_rank": "RR",
-        "ndcg": "nDCG",
-        "coverage": "cov.",
         "complete": "compl.",
+        "coverage": "cov.",
+        "recall": "R",
+        "ndcg": "nDCG",
+        "reciprocal_rank": "RR",
+        "precision": "P",
         "judged": "judged",
     }
     measures = [name for name in short if name in run.scores]
@@ -99,8 +107,8 @@ def case_scores(run: Run) -> HTML:
     wide.insert(1, ("", "category"), categories.reindex(order).to_numpy())
     shown = table(
         wide,
-        f"Scores of each case (n = {len(order)}), weakest first: P precision, R recall, RR reciprocal rank, "
-        "cov. coverage, compl. complete",
+        f"Scores of each case (n = {len(order)}), weakest first: compl. complete, cov. coverage, R recall, "
+        "RR reciprocal rank, P precision",
         labels=short,
         formats=dict.fromkeys(measures, lambda value: number(value, 2)),
         bars=(),
@@ -184,8 +192,12 @@ def _completeness(run: Run) -> Markup:
     title = f"{len(weak)} of {n} questions lack some of their {needed} in the first {k} results"
     if weak.empty:
         title = f"All {n} questions have all their {needed} in the first {k} results"
-    title += f": {measure} {number(judged[measure].mean())}, n = {n}."
-    texts: list[Markup | str] = []
+    found = mean_interval(judged[measure])
+    title += f": {measure} {number(found.mean)}, n = {n}."
+    counted = f"{n - len(weak)} of {n}" if found.method == "exact" else f"mean {number(found.mean)}"
+    texts: list[Markup | str] = [
+        f"{measure.capitalize()}: {counted}, 95 % interval {number(found.low)} to {number(found.high)}."
+    ]
     if len(weak):
         order = [case_id for case_id in weakest_first(run.scores, k) if case_id in set(weak["case_id"])]
         texts.append(_named("Weakest first:", order, shown_cases(run)))
@@ -289,6 +301,21 @@ def _means_note(run: Run) -> Markup:
     if run.scores["coverage"].isna().any():
         sentences.append("Coverage and complete are means over the cases with labelled facts only.")
     return render("<p>{{ text }}</p>", text=" ".join(sentences))
+
+
+def _with_intervals(run: Run) -> Markup:
+    k = run.cutoff()
+    found = [(name, mean_interval(run.scores.loc[run.scores["k"] == k, name])) for name in TABLE_ORDER]
+    frame = pd.DataFrame(
+        {
+            "measure": [METRIC_LABELS[name] for name, _ in found],
+            "mean": [interval.mean for _, interval in found],
+            "interval": [f"{number(interval.low)} to {number(interval.high)}" for _, interval in found],
+            "n": [interval.n for _, interval in found],
+        }
+    )
+    shown = frame[frame["n"] > 0]
+    return table(shown, f"Means at K = {k} with intervals", labels={"interval": "95 % interval"}, bars=())
 
 
 def _pairs(values: Mapping[str, object]) -> str:
