@@ -1,11 +1,12 @@
 """The ``evalkit labels`` commands: check, diff, accept, pool, merge."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 
 if TYPE_CHECKING:
     from evalkit.chunking import Chunk
@@ -29,9 +30,11 @@ def check(dataset: DatasetArgument) -> None:
     review = check_dataset(dataset)
     typer.echo(describe(review))
     if review.faults or review.changes:
+        name = shlex.quote(dataset)
         raise InputError(
-            f"{len(review.faults)} faults and {len(review.changes)} changed texts in data set {dataset}; mend them, "
-            "or look at `evalkit labels diff` and accept"
+            f"{counted(len(review.faults), 'fault')} and {counted(len(review.changes), 'changed text')} in data set "
+            f"{dataset}; mend the labels, or look at `evalkit labels diff {name}` and, if they are still right, "
+            f"`evalkit labels accept {name}`"
         )
 
 
@@ -65,13 +68,14 @@ def pool(
     pooled = pooling.pool(dataset, k)
     for notice in pooled.notices:
         typer.echo(notice, err=True)
-    text = pooling.fragment(pooled)
+    text = pooling.fragment(pooled, out)
     if out is None:
         typer.echo(text, nl=False)
     else:
         write_whole(out, text)
         typer.echo(
-            f"{len(pooled.to_judge)} passages to judge in {out}; fill in the grades, then `evalkit labels merge`"
+            f"{counted(len(pooled.to_judge), 'passage')} to judge in {out}; fill in the grades, then `evalkit labels "
+            f"merge {pooled.dataset} {shlex.quote(str(out))}`"
         )
 
 
@@ -84,7 +88,7 @@ def merge(
     from evalkit import pooling
 
     merged = pooling.merge(dataset, filled)
-    typer.echo(f"{merged.added} grades written to {merged.path}, {merged.known} known already")
+    typer.echo(f"{counted(merged.added, 'grade')} written to {merged.path}, {merged.known} known already")
 
 
 def _read(dataset: str) -> "tuple[Dataset, list[Chunk]]":

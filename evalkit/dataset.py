@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,6 +154,12 @@ class Dataset:
     unsupported: tuple[Unsupported, ...]
     folder: Path
     cases_file: str
+
+    @property
+    def argument(self) -> str:
+        """What names the data set on a command line: its folder's name under ``data/``, else the path, quoted."""
+        here = self.folder.parent == (paths.root() / "data").resolve()
+        return shlex.quote(self.folder.name if here else str(self.folder))
 
     @property
     def questions(self) -> tuple[Case | Unsupported, ...]:

@@ -37,10 +37,16 @@ def refuse(what: str, faults: Sequence[str], then: str = "") -> NoReturn:
     InputError
         Always. Over 1000 faults the rest is counted, not shown.
     """
-    count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-    text = f"{what}: {count}{bullets(faults, MAX_FAULTS)}" + (f"\n{then}" if then else "")
+    text = f"{what}: {counted(len(faults), 'fault')}{bullets(faults, MAX_FAULTS)}" + (
+        f"\n{then}" if then else ""
+    )
     # Half a surrogate pair in a name of the input could not be printed.
     raise InputError(text.encode(errors="backslashreplace").decode())
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Write a number with its noun, which takes an s unless the plural is another or the number is 1."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def bullets(lines: Sequence[str], most: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """Index a data set: guard, write, verify. And open a verified collection for evaluation."""
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -212,8 +213,8 @@ def open_for_evaluation(
     name = collection_name(settings, dataset, embedder.identity)
     if not store.exists(name):
         raise InputError(
-            f"no collection {name!r} on the {store.kind} engine; index the data set {dataset.name} first "
-            f"(evalkit index --dataset {settings.dataset})"
+            f"no collection {name!r} on the {store.kind} engine; index the data set {dataset.name} first: "
+            f"`evalkit index{_options(settings)}`"
         )
     state = store.read_state(name)
     if state is None:
@@ -235,6 +236,16 @@ def open_for_evaluation(
         "between versions of the server"
     )
     return OpenedCollection(name, state.details, verification.checked, (notice,) if before != now else ())
+
+
+def _options(settings: CollectionSettings) -> str:
+    """Write the settings that name a collection as options of the command line, those at their default left out."""
+    names = ("dataset", "embedder", "model", "profile", "chunking", "collection", "embeddings")
+    given = {name: getattr(settings, name) for name in names}
+    fields = type(settings).model_fields
+    return "".join(
+        f" --{name} {shlex.quote(value)}" for name, value in given.items() if value != fields[name].default
+    )
 
 
 def _sample(

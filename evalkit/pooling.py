@@ -1,5 +1,6 @@
 """Passages that runs returned, pooled over all runs of a data set: what is still to be judged, and grades merged."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from evalkit.casefile import add_labels
 from evalkit.chunking import Chunk
 from evalkit.datafiles import Mapping, read_yaml
 from evalkit.dataset import Case, Dataset, PositionalLabel
-from evalkit.errors import InputError, refuse
+from evalkit.errors import InputError, counted, refuse
 from evalkit.fields import Id, Record, WholeNumber, checked, shown
 from evalkit.files import write_whole
 from evalkit.labels import Labels, Passages
@@ -25,9 +26,9 @@ _COLUMNS = [
     "case_id", "question", "answerable", "document_id", "chunk_id", "seen", "best_rank", "grade", "text",
 ]  # fmt: skip
 _HEAD = """\
-# {n} passages to judge for {dataset}, those that most runs returned first.
+# {n} to judge for {dataset}, those that most runs returned first.
 # Fill in each grade: 2 answers the question, 1 supports an answer, 0 neither. Delete what you leave open.
-# Then: evalkit labels merge {dataset} <this file>
+# Then: evalkit labels merge {dataset} {file}
 """
 
 
@@ -38,7 +39,7 @@ class Pool:
     Attributes
     ----------
     dataset
-        Name of the data set.
+        What names the data set on a command line.
     passages
         One row a question and chunk that a run returned: ``case_id, question, answerable, document_id, chunk_id,
         seen`` (number of runs), ``best_rank`` (smallest in any run, from 1), ``grade`` (Int64; null: unjudged),
@@ -118,16 +119,16 @@ def pool_runs(labelled: Labelled, runs: Sequence[Run], k: int | None = None) -> 
     """Pool the passages of runs that are at hand; see `pool`."""
     dataset = labelled.dataset
     own = [run for run in runs if run.record.chunking == labelled.chunking]
-    notices = [f"{len(own)} runs of {dataset.name} pooled"]
-    if len(own) < len(runs):
-        notices.append(f"{len(runs) - len(own)} runs left out: their chunking is not {labelled.chunking}")
+    notices = [f"{counted(len(own), 'run')} of {dataset.name} pooled"]
+    if others := len(runs) - len(own):
+        notices.append(f"{counted(others, 'run')} left out, of another chunking than {labelled.chunking}")
     returned = _returned(own, k)
     known = returned.merge(_questions(dataset), on=["case_id", "question"])
     if changed := len(returned) - len(known):
-        notices.append(f"{changed} results left out: their question is gone or was changed since")
+        notices.append(f"{counted(changed, 'result')} left out, whose question is gone or was changed since")
     present = known.merge(_texts(dataset, labelled.chunks), on=_PLACE[1:])
     if gone := len(known) - len(present):
-        notices.append(f"{gone} results left out: their chunk is gone or no longer eligible")
+        notices.append(f"{counted(gone, 'result')} left out, whose chunk is gone or no longer eligible")
     pooled = present.groupby([*_PLACE, "question", "answerable", "text"], as_index=False).agg(
         seen=("run_id", "nunique"), best_rank=("rank", "min")
     )
@@ -137,16 +138,18 @@ def pool_runs(labelled: Labelled, runs: Sequence[Run], k: int | None = None) -> 
     order = pooled.sort_values(
         ["seen", "best_rank", *_PLACE], ascending=[False, *[True] * 4], ignore_index=True
     )
-    return Pool(dataset.name, order[_COLUMNS], tuple(notices))
+    return Pool(dataset.argument, order[_COLUMNS], tuple(notices))
 
 
-def fragment(pool: Pool) -> str:
+def fragment(pool: Pool, file: Path | None = None) -> str:
     """Write the passages to judge as YAML with open grades.
 
     Parameters
     ----------
     pool
         Pooled passages.
+    file
+        Where the text will stand, for the command that merges it.
 
     Returns
     -------
@@ -155,7 +158,8 @@ def fragment(pool: Pool) -> str:
         nothing is to judge.
     """
     rows = pool.to_judge
-    head = _HEAD.format(n=len(rows), dataset=pool.dataset)
+    name = "FILE" if file is None else shlex.quote(str(file))
+    head = _HEAD.format(n=counted(len(rows), "passage"), dataset=pool.dataset, file=name)
     return head + ("\n".join(_fragment_entry(row) for row in rows.to_dict("records")) or "[]\n")
 
 
@@ -226,12 +230,11 @@ def _texts(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
 
 def _fragment_entry(row: dict[Any, Any]) -> str:
     keys = {"case": row["case_id"], "document": row["document_id"], "chunk": row["chunk_id"]}
-    runs = f"{row['seen']} run{'s' if row['seen'] > 1 else ''}"
     entry = yaml.safe_dump([keys], sort_keys=False, allow_unicode=True, width=10**6)
     remarks = [
         f"Q: {row['question']}",
         *row["text"].split("\n\n"),
-        f"returned by {runs}, best rank {row['best_rank']}",
+        f"returned by {counted(row['seen'], 'run')}, best rank {row['best_rank']}",
     ]
     return entry + "  grade:\n" + "".join(f"  # {_printable(remark)}\n" for remark in remarks)
 

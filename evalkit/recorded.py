@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -113,8 +114,8 @@ class RecordedVectors:
             f"no recorded vector for {len(names)} of {asked} prompts (model {self.model.model}, profile "
             f"{self.model.profile}, folder {self.folder}):{bullets(names, SHOWN)}\n"
             "a vector belongs to one exact text: a changed title, text or question needs a new one. Either embed "
-            "live with `embedder: ollama`, or record them with `evalkit record DATASET` (needs a running Ollama; "
-            "vectors of another model go into a folder of their own)"
+            "live with `embedder: ollama`, or record them with `evalkit record --dataset DATASET` (needs a running "
+            "Ollama; vectors of another model go into a folder of their own)"
         )
 
 
@@ -152,7 +153,8 @@ def _parquet_files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise InputError(
-            f"{folder}: no Parquet file with vectors beside model.json; record with `evalkit record`"
+            f"{folder}: no Parquet file with vectors beside model.json; record some with `evalkit record --dataset "
+            f"DATASET --embeddings {shlex.quote(str(folder))}`"
         )
     return files
 

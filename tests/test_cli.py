@@ -237,9 +237,11 @@ def test_labels_check_diff_accept(evalkit, tmp_path):
             "complete the channel writer first", "complete the channel writer first of all"
         )
     )
-    code, out, _ = evalkit("labels", "check", folder)
+    code, out, err = evalkit("labels", "check", folder)
     assert code == 2
     assert "changed" in out
+    assert f"0 faults and 2 changed texts in data set {folder}" in err
+    assert f"`evalkit labels accept {folder}`" in err
     code, out, _ = evalkit("labels", "diff", folder)
     assert "{+of all" in out.replace("\n", " ") or "of all" in out
     assert evalkit("evaluate", "--dataset", folder)[0] == 2

@@ -236,7 +236,7 @@ def test_missing_prompts_are_named_and_how_to_record_them():
     text = str(caught.value)
     assert "- chunk a\n" in text
     assert "- and 2 more\n" in text
-    assert "evalkit record" in text
+    assert "`evalkit record --dataset DATASET`" in text
     assert (empty.shape, embedded) == ((0, 768), 0)
 
 

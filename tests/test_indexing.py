@@ -17,7 +17,7 @@ from evalkit.settings import EvaluateSettings, IndexSettings, ServerSettings
 from evalkit.stores import open_store
 from evalkit.vectors import VectorCache
 from evalkit.writing import Progress
-from tests.datasets import case, fact, write_dataset
+from tests.datasets import OTHER, case, fact, write_dataset
 from tests.fakes import http
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.qdrant import FakeQdrant
@@ -433,8 +433,11 @@ def test_a_failing_upload_among_several_is_not_lost(engine, dataset, embedder):
 
 
 def test_no_collection_says_what_to_do(engine, dataset, embedder):
-    with pytest.raises(InputError, match=rf"no collection.*{NAME}.*index"):
+    with pytest.raises(InputError, match=rf"no collection.*{NAME}.*: `evalkit index --dataset {dataset}`$"):
         opened(dataset, embedder)
+    with pytest.raises(InputError, match=r"--embeddings 'our vectors'`$") as refused:
+        opened(dataset, embedder, chunking=OTHER, collection="ours", embeddings="our vectors")
+    assert f"`evalkit index --dataset {dataset} --chunking {OTHER} --collection ours " in str(refused.value)
 
 
 def test_progress_has_no_rate_before_it_began():

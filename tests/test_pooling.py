@@ -1,13 +1,18 @@
 """What is to be judged over several runs, and grades merged into labels."""
 
+import re
+import shlex
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from evalkit import pooling
 from evalkit.casefile import add_labels
+from evalkit.cli import app
 from evalkit.dataset import PositionalLabel, load_dataset
 from evalkit.errors import InputError
 from evalkit.pooling import fragment, merge, pool, pool_runs
@@ -118,10 +123,10 @@ def test_what_cannot_be_judged_is_left_out_and_counted(folder):
     found = pool_runs(load_labelled(folder), (odd, other))
     assert found.passages.empty
     assert found.notices == (
-        "1 runs of small pooled",
-        "1 runs left out: their chunking is not paragraphs-v1",
-        "2 results left out: their question is gone or was changed since",
-        "2 results left out: their chunk is gone or no longer eligible",
+        "1 run of small pooled",
+        "1 run left out, of another chunking than paragraphs-v1",
+        "2 results left out, whose question is gone or was changed since",
+        "2 results left out, whose chunk is gone or no longer eligible",
     )
 
 
@@ -138,9 +143,23 @@ def test_complete_judgments_leave_nothing_to_judge(folder):
     assert found.passages.set_index(["case_id", "document_id"]).loc[("one", "b"), "grade"] == 0
 
 
+@pytest.mark.parametrize("place", ["small", "my data"])
+def test_the_command_that_merges_works_as_it_stands_in_the_file(folder, tmp_path, place, monkeypatch):
+    folder = folder.rename(tmp_path / place)
+    monkeypatch.setattr(pooling, "pool", lambda dataset, _: pool_runs(load_labelled(dataset), RUNS))
+    file = tmp_path / "to judge.yaml"
+    said = CliRunner().invoke(app, ["labels", "pool", str(folder), "--out", str(file)]).stdout
+    text = file.read_text()
+    command = re.search(r"^# Then: evalkit (.*)$", text, re.MULTILINE)[1]
+    assert said == f"2 passages to judge in {file}; fill in the grades, then `evalkit {command}`\n"
+    file.write_text(text.replace("grade:\n", "grade: 1\n"))
+    done = CliRunner().invoke(app, shlex.split(command))
+    assert done.output == f"2 grades written to {folder}/cases.yaml, 0 known already\n"
+
+
 def test_a_real_run_is_pooled_by_name(example_runs):
     found = pool("worker-runbooks", k=1)
-    assert found.notices == ("1 runs of worker-runbooks pooled",)
+    assert found.notices == ("1 run of worker-runbooks pooled",)
     assert set(found.passages["best_rank"]) == {1}
     assert len(found.passages) == 9
     with pytest.raises(InputError, match="are not of data set 'worker-runbooks'"):
