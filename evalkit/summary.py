@@ -1,5 +1,8 @@
 """A run in a few lines of text, for terminals and logs."""
 
+import pandas as pd
+
+from evalkit import comparison_words as words
 from evalkit.comparison import Comparison
 from evalkit.errors import some
 from evalkit.measures import JUDGED, MEASURES, METRIC_LABELS, MISSING, means
@@ -8,6 +11,8 @@ from evalkit.runs import Run
 from evalkit.statistics import p_text
 
 COLUMNS = {"k": "K", **METRIC_LABELS, JUDGED: "judged", "n": "n", "n_facts": "n facts"}
+
+_NOTHING_KNOWN = "no unsupported question, so nothing is known about false acceptance"
 
 
 def summarize(run: Run) -> str:
@@ -67,13 +72,13 @@ def _incomplete(run: Run, k: int) -> str:
 def _unsupported(run: Run, k: int) -> str:
     asked = run.questions[(run.questions["k"] == k) & ~run.questions["answerable"]]
     if asked.empty:
-        return "no unsupported question, so nothing is known about false acceptance"
+        return _NOTHING_KNOWN
     rule = accepted_when(run.record.search.threshold)
     return f"unsupported questions accepted at K={k}: {asked['accepted'].sum()} of {len(asked)} ({rule})"
 
 
 def describe_comparison(comparison: Comparison) -> str:
-    """Give what differs between two runs, the mean differences, and the cases that changed.
+    """Give the verdict on two runs, what differs between them, the mean differences, and the cases that changed.
 
     Parameters
     ----------
@@ -83,17 +88,28 @@ def describe_comparison(comparison: Comparison) -> str:
     Returns
     -------
     str
-        Differences are candidate - baseline with 95 % intervals and p of the sign-flip test.
+        Differences are candidate - baseline with 95 % intervals and p of the sign-flip test; wrong decisions (false
+        acceptance, false rejection) at the K of the comparison.
     """
-    columns = ["metric", "k", "n", "baseline", "candidate", "difference", "low", "high", "p", "detectable"]
+    found = words.verdict(comparison)
+    decisions = comparison.decisions[comparison.decisions["k"] == comparison.k]
     changed = comparison.cases[~comparison.cases["verdict"].isin(["same", "not compared"])]
     differs = comparison.contract.differs
     parts = [
         f"baseline {comparison.baseline.run_id}, candidate {comparison.candidate.run_id}",
+        "",
+        found.title,
+        *found.sentences,
+        "",
         differs.to_string(index=False) if len(differs) else "no setting differs",
-        comparison.means[columns].to_string(
-            index=False, float_format="{:.3f}".format, formatters={"p": p_text}, na_rep=MISSING
-        ),
+        "",
+        _differences(comparison.means),
+        "",
+        f"wrong decisions at K={comparison.k}, as rates",
+        _differences(decisions),
+        words.acceptance_rules(comparison),
+        *([] if "false_acceptance" in set(decisions["metric"]) else [_NOTHING_KNOWN]),
+        "",
         f"cases that changed at K={comparison.k}: {len(changed)} of {len(comparison.cases)}",
         *[
             f"  {case_id}: {verdict}"
@@ -102,3 +118,10 @@ def describe_comparison(comparison: Comparison) -> str:
         *comparison.contract.notes,
     ]
     return "\n".join(parts)
+
+
+def _differences(table: pd.DataFrame) -> str:
+    columns = ["metric", "k", "n", "baseline", "candidate", "difference", "low", "high", "p", "detectable"]
+    return table[columns].to_string(
+        index=False, float_format="{:.3f}".format, formatters={"p": p_text}, na_rep=MISSING
+    )

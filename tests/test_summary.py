@@ -2,7 +2,10 @@
 
 from smallruns import small_run
 
-from evalkit.summary import summarize
+from evalkit.comparison import compare
+from evalkit.summary import describe_comparison, summarize
+from evalkit.views import comparison as view
+from tests.htmlparts import text_of
 
 
 def test_the_judged_share_stands_beside_the_scores_of_partial_judgments():
@@ -34,3 +37,30 @@ def test_without_a_kind_of_question_nothing_is_claimed_of_it():
     assert "no unsupported question, so nothing is known about false acceptance" in summarize(
         small_run({"a": [1]})
     )
+
+
+def test_a_comparison_in_a_terminal_says_what_the_page_says():
+    ranks = {f"q{index}": [1] for index in range(12)}
+    worse = {case: [5] if index < 8 else [1] for index, case in enumerate(ranks)}
+    before = small_run(ranks, unsupported={"x": True, "y": False})
+    after = small_run(worse, unsupported={"x": False, "y": False}, search={"threshold": 0.5})
+    comparison = compare(before, after)
+    said = describe_comparison(comparison)
+    assert "complete@3 is lower in the candidate, more than chance explains: 1.000 → 0.333." in said
+    assert "8 cases have less of their evidence, 0 have more; 8 facts lost, 0 gained." in said
+    sentences = said.split("\n\n")[1].splitlines()
+    assert len(sentences) == 3
+    page = text_of(view.verdict(comparison))
+    assert all(sentence in page for sentence in sentences)
+    rates = said.split("wrong decisions at K=3, as rates\n")[1].splitlines()
+    # One of two unsupported questions was accepted, and is not any more; no answerable one was or is rejected.
+    assert rates[1].split()[:6] == ["false_acceptance", "3", "2", "0.500", "0.000", "-0.500"]
+    assert rates[2].split()[:6] == ["false_rejection", "3", "12", "0.000", "0.000", "0.000"]
+    assert rates[3] in text_of(view.decisions(comparison))
+    assert rates[3].startswith("Accepted in the baseline: anything returned; in the candidate: score > 0.5.")
+
+
+def test_a_comparison_without_unsupported_questions_has_no_rate_of_them():
+    said = describe_comparison(compare(small_run({"a": [1]}), small_run({"a": [5]})))
+    assert "false_acceptance" not in said
+    assert "no unsupported question, so nothing is known about false acceptance" in said

@@ -7,11 +7,12 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
+from evalkit import comparison_words as words
 from evalkit.comparison import Comparison, fact_standing
-from evalkit.measures import METRIC_LABELS, MISSING, label
-from evalkit.records import accepted_when
+from evalkit.comparison_words import interval, sentence, signed
+from evalkit.measures import MISSING, label
 from evalkit.runs import Run
-from evalkit.statistics import ALPHA, least_changed_cases, p_text
+from evalkit.statistics import p_text
 from evalkit.views.markup import banner, case_anchor, page, render
 from evalkit.views.tables import Row, number, rows_of, table
 
@@ -42,12 +43,11 @@ def verdict(comparison: Comparison) -> HTML:
         A banner on complete (recall, where no case has facts) at the K of the comparison with difference, interval,
         p-value and n; the cases better and worse; what this n could detect; and the notes of the contract.
     """
-    row = _headline(comparison)
-    if row is None:
-        parts = [banner("warning", "No case has a figure in both runs, so there is nothing to compare.")]
-    else:
-        parts = [_verdict(comparison, row)]
-    return page(*parts, *(banner("warning", note) for note in comparison.contract.notes))
+    found = words.verdict(comparison)
+    return page(
+        banner(found.kind, found.title, *found.sentences),
+        *(banner("warning", note) for note in comparison.contract.notes),
+    )
 
 
 def contract(comparison: Comparison) -> HTML:
@@ -80,14 +80,10 @@ def differences(comparison: Comparison) -> HTML:
 def decisions(comparison: Comparison) -> HTML:
     """Show the wrong decisions of both runs: unsupported questions accepted, answerable ones rejected."""
     shown = comparison.decisions[comparison.decisions["k"] == comparison.k]
-    rules = [
-        accepted_when(run.record.search.threshold) for run in (comparison.baseline, comparison.candidate)
-    ]
-    said = (
-        f"Accepted in the baseline: {rules[0]}; in the candidate: {rules[1]}. A positive difference is worse."
-    )
     caption = f"Wrong decisions at K = {comparison.k}, as rates"
-    return page(_means_table(shown, caption), render("<p>{{ said }}</p>", said=said))
+    return page(
+        _means_table(shown, caption), render("<p>{{ said }}</p>", said=words.acceptance_rules(comparison))
+    )
 
 
 def cases(comparison: Comparison) -> HTML:
@@ -169,50 +165,6 @@ def details(comparison: Comparison) -> HTML:
     return page(*parts)
 
 
-def _headline(comparison: Comparison) -> dict[Any, Any] | None:
-    at_k = comparison.means[(comparison.means["k"] == comparison.k) & (comparison.means["n"] > 0)]
-    for metric in ("complete", "recall"):
-        rows = at_k[at_k["metric"] == metric].to_dict("records")
-        if rows:
-            return rows[0]
-    return None
-
-
-def _verdict(comparison: Comparison, row: Mapping[Any, Any]) -> Markup:
-    name = f"{METRIC_LABELS[row['metric']]}@{row['k']}"
-    change = row["difference"]
-    told_apart = row["p"] <= ALPHA
-    if not row["better"] and not row["worse"]:
-        kind, title = "note", f"{name} is the same for every case: {number(row['baseline'])} in both runs."
-    else:
-        word = "the same" if change == 0 else "higher" if change > 0 else "lower"
-        surety = "more than chance explains" if told_apart else "which can be chance"
-        kind = ("good" if change > 0 else "warning") if told_apart else "note"
-        values = f"{number(row['baseline'])} → {number(row['candidate'])}"
-        title = f"{name} is {word} in the candidate, {surety}: {values}."
-    figures = (
-        f"Difference {_signed(change)}, 95 % interval {_interval(row)}, p-value {p_text(row['p'])}, "
-        f"n = {row['n']}."
-    )
-    counts = comparison.cases["verdict"].value_counts()
-    lost, gained = (int((comparison.facts["change"] == change).sum()) for change in ("lost", "gained"))
-    found = (
-        f"{counts.get('worse', 0)} cases have less of their evidence, {counts.get('better', 0)} have more; "
-        f"{lost} facts lost, {gained} gained."
-    )
-    note = _sentence(row["note"]) if row["better"] or row["worse"] else ""
-    return banner(kind, title, f"{figures} {found}", f"{_power(row)} {note}".strip())  # type: ignore[arg-type]
-
-
-def _power(row: Mapping[Any, Any]) -> str:
-    least = least_changed_cases()
-    if row["n"] < least:
-        return f"With n = {row['n']} nothing can be told from chance: at least {least} cases would have to change."
-    if pd.isna(row["detectable"]):
-        return f"Of the {row['n']} cases at least {least} must change in one direction before chance is unlikely."
-    return f"With this n and spread, a true difference of less than {row['detectable']:.3f} is easily missed."
-
-
 def _means_table(means: pd.DataFrame, caption: str) -> Markup:
     rows = means.to_dict("records")
     frame = pd.DataFrame(
@@ -221,8 +173,8 @@ def _means_table(means: pd.DataFrame, caption: str) -> Markup:
             "n": means["n"].to_numpy(),
             "baseline": means["baseline"].to_numpy(),
             "candidate": means["candidate"].to_numpy(),
-            "difference": [_signed(row["difference"]) for row in rows],
-            "interval": [_interval(row) for row in rows],
+            "difference": [signed(row["difference"]) for row in rows],
+            "interval": [interval(row) for row in rows],
             "p": [p_text(row["p"]) for row in rows],
             "detectable": means["detectable"].to_numpy(),
             "better": means["better"].to_numpy(),
@@ -248,7 +200,7 @@ def _reading(means: pd.DataFrame) -> Markup:
     notes = dict.fromkeys(note for note in means.loc[changed, "note"] if note)
     return render(
         "{% if notes %}<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}",
-        notes=[_sentence(note) for note in notes],
+        notes=[sentence(note) for note in notes],
     )
 
 
@@ -309,17 +261,3 @@ def _rank(value: Any) -> str:  # noqa: ANN401 - a cell of a table
 def _arrow(row: Mapping[Any, Any], metric: str) -> str:
     before, after = (number(row[f"{metric}_{side}"]) for side in ("baseline", "candidate"))
     return before if before == after else f"{before} → {after}"
-
-
-def _interval(row: Mapping[Any, Any]) -> str:
-    return MISSING if pd.isna(row["low"]) else f"[{_signed(row['low'])}, {_signed(row['high'])}]"
-
-
-def _signed(value: float) -> str:
-    if pd.isna(value):
-        return MISSING
-    return "0.000" if abs(value) < 0.0005 else f"{value:+.3f}"
-
-
-def _sentence(note: str) -> str:
-    return f"{note[:1].upper()}{note[1:]}." if note else ""
