@@ -190,17 +190,20 @@ def changed_cases(cases: pd.DataFrame, budget: int) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``case_id, category``, a column a chunking with its coverage, ``difference`` (largest minus smallest); no
-        rows when all are equal.
+        ``case_id, category``, a column a chunking with its coverage, ``difference`` (from the first chunking, of the
+        one that differs most from it); no rows when all are equal.
     """
     names = list(dict.fromkeys(cases["chunking"]))
     wide = cases[cases["budget"] == budget].pivot_table(
         index=["case_id", "category"], columns="chunking", values="coverage", sort=False
     )[names]
-    wide = wide.assign(difference=wide.max(axis=1) - wide.min(axis=1)).reset_index()
+    from_first = wide[names[1:]].sub(wide[names[0]], axis=0)
+    above, below = from_first.max(axis=1), from_first.min(axis=1)
+    wide = wide.assign(difference=above.where(above >= -below, below)).reset_index()
     wide.columns.name = None
-    changed = wide[wide["difference"] > 0]
-    return changed.sort_values(["difference", "case_id"], ascending=[False, True], ignore_index=True)
+    changed = wide[wide["difference"] != 0]
+    order = changed.assign(size=-changed["difference"].abs()).sort_values(["size", "case_id"]).index
+    return changed.loc[order].reset_index(drop=True)
 
 
 def _facts(evaluations: Evaluations) -> pd.DataFrame:

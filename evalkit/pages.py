@@ -1,4 +1,4 @@
-"""Self-contained HTML: executed notebooks as pages, the front page of a run, the overview of all runs.
+"""Self-contained HTML: executed notebooks as pages, the front page of a run.
 
 A page holds everything it shows and forbids the browser every request and every script but its own.
 """
@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from bs4 import BeautifulSoup
 from markupsafe import Markup
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from evalkit.errors import InputError
 from evalkit.intervals import mean_intervals
 from evalkit.layout import (
     TEMPLATES,
@@ -26,15 +24,15 @@ from evalkit.layout import (
     name_anchor_links,
     whole_page,
 )
-from evalkit.measures import METRIC_LABELS, TABLE_ORDER, means
 from evalkit.plots.scores import metrics_over_k
-from evalkit.plots.trends import metric_trends
-from evalkit.runs import Run, load_run, run_ids
+from evalkit.runs import Run
 from evalkit.views import overview
-from evalkit.views.tables import number
 
 FRONT_PAGE = "report.html"
 OVERVIEW = "index.html"
+PAGES = "pages"
+"""Folder under outputs of the notebooks that were run by themselves."""
+
 _EVIDENCE_PAGE = "evaluate.html"
 
 
@@ -99,7 +97,7 @@ def notebook_page(page: NotebookPage, run: Run, pages: Iterable[NotebookPage], *
     )
 
 
-def single_page(page: NotebookPage, *, code: bool = False) -> str:
+def single_page(page: NotebookPage, *, code: bool = False, listed: bool = False) -> str:
     """Render an executed notebook that belongs to no single run, such as a comparison.
 
     Parameters
@@ -108,14 +106,18 @@ def single_page(page: NotebookPage, *, code: bool = False) -> str:
         The notebook.
     code
         Show the code above the outputs; hidden by default.
+    listed
+        Lead back to the overview of all runs, which lists the page.
 
     Returns
     -------
     str
-        A whole HTML document like that of `notebook_page`, without links to other pages.
+        A whole HTML document like that of `notebook_page`, without links to other pages of a report.
     """
-    only = [{"title": page.title, "href": f"{page.name}.html", "current": True}]
-    return _whole(page, title=page.title, links=only, footer=f"Notebook {page.name}.", code=code)
+    links: list[dict[str, Any]] = [{"title": page.title, "href": f"{page.name}.html", "current": True}]
+    if listed:
+        links.insert(0, {"title": "All runs", "href": f"../../{OVERVIEW}", "current": False})
+    return _whole(page, title=page.title, links=links, footer=f"Notebook {page.name}.", code=code)
 
 
 def _whole(page: NotebookPage, *, title: str, links: list[dict[str, Any]], footer: str, code: bool) -> str:
@@ -188,94 +190,6 @@ def front_page(run: Run, pages: Iterable[NotebookPage], *, code: bool = False) -
         footer=f"Run {run.run_id}, finished {run.record.finished:%Y-%m-%d %H:%M:%S} UTC.",
         contents=contents_of(soup),
     )
-
-
-def overview_page() -> str:
-    """Render the list of all runs with a trend chart a measure over runs that can be compared.
-
-    Returns
-    -------
-    str
-        A whole HTML document. Runs stand newest first; a folder that cannot be read is named with the reason.
-    """
-    runs, damaged = _readable_runs()
-    metrics = list(TABLE_ORDER)
-    body = fill(
-        "overview.html.j2",
-        runs=[_row(run, metrics) for run in runs],
-        metrics=[METRIC_LABELS[metric] for metric in metrics],
-        trends=[
-            {"title": title, "figure": embedded(*metric_trends(table))}
-            for title, table in trend_tables(runs).items()
-        ],
-        damaged=damaged,
-    )
-    return whole_page(
-        title="All runs",
-        content=body,
-        links=[{"title": "All runs", "href": OVERVIEW, "current": True}],
-        footer=f"{len(runs)} runs.",
-    )
-
-
-def trend_tables(runs: Iterable[Run]) -> dict[str, pd.DataFrame]:
-    """Gather the means of runs that can be compared over time.
-
-    Parameters
-    ----------
-    runs
-        Runs in any order.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        For each data set, version, cases and labels with two runs and an answerable question at least: a title, and
-        a table with ``started, run_id, k``, the measures and ``n``, the oldest run first.
-    """
-    groups: dict[tuple[str, ...], list[Run]] = {}
-    for run in sorted(runs, key=lambda one: one.run_id):
-        data = run.record.dataset
-        key = (data.name, str(data.version), data.cases_sha256, data.labels_sha256)
-        groups.setdefault(key, []).append(run)
-    tables = {}
-    for (name, version, cases, labels), members in groups.items():
-        frames = [means(run.scores).assign(run_id=run.run_id, started=run.record.started) for run in members]
-        if len(members) > 1 and not all(frame.empty for frame in frames):
-            title = f"{name}, version {version}, cases {cases[:8]}, labels {labels[:8]}: {len(members)} runs"
-            tables[title] = pd.concat(frames, ignore_index=True)
-    return tables
-
-
-def _readable_runs() -> tuple[list[Run], list[str]]:
-    runs, damaged = [], []
-    for run_id in run_ids():
-        try:
-            run = load_run(run_id)
-            _ = run.scores
-            runs.append(run)
-        except InputError as error:
-            damaged.append(str(error))
-    return runs, damaged
-
-
-def _row(run: Run, metrics: list[str]) -> dict[str, Any]:
-    record, k = run.record, run.cutoff()
-    at_k = means(run.scores[run.scores["k"] == k])
-    figures: dict[str, Any] = {} if at_k.empty else dict(at_k.iloc[0])
-    report = run.folder / "report" / FRONT_PAGE
-    threshold = record.search.threshold
-    return {
-        "run_id": run.run_id,
-        "href": f"runs/{run.run_id}/report/{FRONT_PAGE}" if report.is_file() else None,
-        "started": f"{record.started:%Y-%m-%d %H:%M:%S}",
-        "dataset": f"{record.dataset.name}, version {record.dataset.version}",
-        "model": f"{record.model.model} ({record.model.embedder})",
-        "chunking": record.chunking,
-        "threshold": "off" if threshold is None else f"> {threshold}",
-        "k": k,
-        "n": int(figures.get("n", 0)),
-        "figures": [number(figures.get(metric)) for metric in metrics],
-    }
 
 
 def _links(pages: Iterable[NotebookPage], current: str | None) -> list[dict[str, Any]]:

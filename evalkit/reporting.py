@@ -9,7 +9,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from evalkit import pages, paths
+from evalkit import all_runs, pages, paths
 from evalkit.errors import InputError
 from evalkit.files import whole_folder, write_whole
 from evalkit.notebooks import TIMEOUT, notebook_parameters, run_notebook
@@ -113,7 +113,8 @@ def single_report(
     texts
         The same as text from a command line, read by the declared type.
     folder
-        Where notebook and page go, replaced when it exists; ``outputs/pages/<name>`` by default.
+        Where notebook and page go, replaced when it exists; ``outputs/pages/<name>`` by default, which the overview
+        of all runs lists.
     code
         Show the code in the page.
     timeout
@@ -139,7 +140,7 @@ def single_report(
         key: value_from_text(declared[key], text) if key in declared else text
         for key, text in (texts or {}).items()
     }
-    final = folder or paths.outputs() / "pages" / name
+    final = folder or paths.outputs() / pages.PAGES / name
     made = {f"{name}.html", f"{name}.ipynb"}
     if final.exists() and (not final.is_dir() or {path.name for path in final.iterdir()} - made):
         raise InputError(f"{final}: holds something else than the page of {name}; name another folder")
@@ -147,9 +148,12 @@ def single_report(
         executed = Path(scratch) / f"{name}.ipynb"
         values = {**parameters, **given}
         notebook = run_notebook(name, values, executed, timeout=timeout, progress=progress)
+        page = pages.single_page(NotebookPage(name, notebook), code=code, listed=folder is None)
         with whole_folder(final) as whole:
             shutil.copyfile(executed, whole / executed.name)
-            _write(whole / f"{name}.html", pages.single_page(NotebookPage(name, notebook), code=code))
+            _write(whole / f"{name}.html", page)
+    if folder is None:
+        write_overview()
     return final / f"{name}.html"
 
 
@@ -248,10 +252,10 @@ def write_overview() -> Path:
         The disk refused.
     """
     final = paths.outputs() / pages.OVERVIEW
-    text = pages.overview_page()
+    text = all_runs.overview_page()
     while True:  # a report that ended meanwhile may have written without this run, or we without its
         write_whole(final, text)
-        before, text = text, pages.overview_page()
+        before, text = text, all_runs.overview_page()
         if text == before:
             return final
 

@@ -1,5 +1,8 @@
 """What tests of HTML need: hostile text, parts of a page, a run in which everything happens."""
 
+import base64
+import hashlib
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -30,6 +33,26 @@ def rows(html, caption: str) -> list[list[str]]:
     return [
         [" ".join(cell.get_text(" ").split()) for cell in row(["th", "td"])] for row in found.find_all("tr")
     ]
+
+
+def assert_self_contained(soup) -> None:
+    """Whole HTML that loads nothing, runs its own script alone, and leads to pages beside it."""
+    for element in soup.select("[src]"):
+        assert element["src"].startswith("data:")
+    assert soup.select("link, iframe, object, embed, base, form") == []
+    policy = soup.select_one('meta[http-equiv="Content-Security-Policy"]')["content"]
+    (script,) = soup.select("script")
+    digest = base64.b64encode(hashlib.sha256(script.string.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert soup.html["lang"] == "en"
+    assert soup.title.string
+    assert len(soup.select("main")) == len(soup.select("h1")) == 1
+    assert all(image["alt"] for image in soup.select("img"))
+    ids = [element["id"] for element in soup.select("[id]")]
+    assert len(ids) == len(set(ids))
+    for link in soup.select("a[href]"):
+        assert re.fullmatch(r"(#|[\w./-]+\.(html|ipynb)(#|$)).*", link["href"]), link
 
 
 class Tags(HTMLParser):

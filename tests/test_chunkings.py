@@ -99,6 +99,16 @@ def test_chunkings_are_paired_case_by_case():
     changed = changed_cases(cases, 80)
     assert changed["case_id"].tolist() == ["c", "a", "b"]
     assert changed.loc[0, ["long", "short", "difference"]].tolist() == [0.0, 1.0, 1.0]
+    # From 1 in the first chunking to 0.5 in the second: the sign is that of the paired table.
+    assert changed["difference"].tolist() == [1.0, -0.5, 0.5]
+
+
+def test_of_several_chunkings_the_one_farthest_from_the_first_counts():
+    cases = budget_rows(
+        *[(name, "a", 80, 80, value, 0.0, False) for name, value in (("x", 0.5), ("y", 0.75), ("z", 0.0))],
+        *[(name, "b", 80, 80, value, 0.0, False) for name, value in (("x", 0.5), ("y", 0.5), ("z", 0.75))],
+    )
+    assert changed_cases(cases, 80)["difference"].tolist() == [-0.5, 0.25]
 
 
 def test_equal_cases_are_no_change():

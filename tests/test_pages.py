@@ -1,17 +1,14 @@
 """Pages hold everything they show, let nothing out, escape what came from data, and lead to the evidence."""
 
 import base64
-import hashlib
-import re
 
 import nbformat
-import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
-from evalkit.pages import NotebookPage, front_page, notebook_page, overview_page, trend_tables
-from evalkit.plots.trends import metric_trends
+from evalkit.pages import NotebookPage, front_page, notebook_page
 from evalkit.runs import Run
+from tests.htmlparts import assert_self_contained
 from tests.smallruns import small_run
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)"><b'
@@ -41,25 +38,6 @@ def rendered(run, *cells, code=False):
 @pytest.fixture
 def run() -> Run:
     return small_run({"all": [1, 2], "half": [1, None]}, unsupported={"none": True})
-
-
-def assert_self_contained(soup):
-    for element in soup.select("[src]"):
-        assert element["src"].startswith("data:")
-    assert soup.select("link, iframe, object, embed, base, form") == []
-    policy = soup.select_one('meta[http-equiv="Content-Security-Policy"]')["content"]
-    (script,) = soup.select("script")
-    digest = base64.b64encode(hashlib.sha256(script.string.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in policy
-    assert "default-src 'none'" in policy
-    assert soup.html["lang"] == "en"
-    assert soup.title.string
-    assert len(soup.select("main")) == len(soup.select("h1")) == 1
-    assert all(image["alt"] for image in soup.select("img"))
-    ids = [element["id"] for element in soup.select("[id]")]
-    assert len(ids) == len(set(ids))
-    for link in soup.select("a[href]"):
-        assert re.fullmatch(r"(#|[\w./-]+\.(html|ipynb)(#|$)).*", link["href"]), link
 
 
 def test_a_notebook_page_has_title_contents_links_and_no_code(run):
@@ -158,72 +136,3 @@ def test_names_of_data_sets_cannot_break_out_of_a_page():
         assert_self_contained(soup)
         assert HOSTILE in soup.title.string
         assert HOSTILE in soup.body.get_text()
-
-
-def test_an_overview_without_runs_says_how_to_make_one():
-    soup = BeautifulSoup(overview_page(), "html.parser")
-    assert_self_contained(soup)
-    assert "evalkit report" in soup.main.get_text()
-
-
-def test_the_overview_lists_runs_newest_first_and_names_what_it_cannot_read():
-    older, newer = (small_run({"all": [1, 2], "half": [1, second]}) for second in (None, 3))
-    damaged = small_run({"all": [1]})
-    (damaged.folder / "run.json").write_text("{", encoding="utf-8")
-    (newer.folder / "report").mkdir()
-    (newer.folder / "report" / "report.html").write_text("x", encoding="utf-8")
-    soup = BeautifulSoup(overview_page(), "html.parser")
-    assert_self_contained(soup)
-    rows = [row.get_text(" ", strip=True) for row in soup.select("#runs ~ .scroll tbody tr")]
-    order = sorted([older.run_id, newer.run_id], reverse=True)
-    assert [next(one for one in order if one in row) for row in rows] == order
-    by_id = {one: row for one in order for row in rows if one in row}
-    assert "no report" in by_id[older.run_id]
-    assert by_id[newer.run_id].endswith("3 2 1.000 1.000 1.000 0.960 1.000 0.667")
-    links = [link["href"] for link in soup.select("tbody a")]
-    assert links == [f"runs/{newer.run_id}/report/report.html"]
-    assert str(damaged.folder / "run.json") in soup.select_one("#damaged ~ ul").get_text()
-    assert "small, version 1" in soup.select_one("h3").get_text()
-    assert "2 runs" in soup.select_one("h3 + figure img")["alt"]
-
-
-def test_trends_hold_only_runs_of_equal_data_cases_and_labels():
-    runs = [
-        small_run({"a": [1]}),
-        small_run({"a": [2]}),
-        small_run({"a": [3]}, dataset={"labels_sha256": "f" * 64}),
-    ]
-    ((title, table),) = trend_tables(reversed(runs)).items()
-    assert title == "small, version 1, cases aaaaaaaa, labels bbbbbbbb: 2 runs"
-    expected = sorted(run.run_id for run in runs[:2])
-    assert list(dict.fromkeys(table["run_id"])) == expected
-
-
-def test_no_trend_is_left_out_when_cases_differ_and_labels_do_not():
-    runs = [small_run({"a": [1]}, dataset={"cases_sha256": letter * 64}) for letter in "eeff"]
-    assert [len(table["run_id"].unique()) for table in trend_tables(runs).values()] == [2, 2]
-
-
-def test_runs_without_an_answerable_question_are_listed_and_have_no_trend():
-    runs = [small_run({}, unsupported={"u": True}) for _ in range(2)]
-    assert trend_tables(runs) == {}
-    assert len(BeautifulSoup(overview_page(), "html.parser").select("#runs ~ .scroll tbody tr")) == 2
-
-
-def test_a_trend_chart_has_a_panel_a_measure_and_tells_its_ends():
-    started = pd.Timestamp("2026-01-02T03:04:05Z")
-    rows = [
-        {"run_id": run, "started": started, "k": k, "n": 4, "coverage": None, "complete": None}
-        | dict.fromkeys(("precision", "recall", "reciprocal_rank", "ndcg"), value)
-        for run, value in (("r1", 0.25), ("r2", 0.5))
-        for k in (1, 3)
-        if (run, k) != ("r1", 3)
-    ]
-    figure, alt = metric_trends(pd.DataFrame(rows).astype({"coverage": float, "complete": float}))
-    drawn = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in drawn] == ["precision", "recall", "MRR", "nDCG"]
-    first, second = drawn[0].lines
-    assert list(first.get_ydata()) == [0.25, 0.5]
-    assert pd.isna(second.get_ydata()[0])
-    assert second.get_ydata()[1] == 0.5
-    assert "At K = 3, first to last run: precision from 0.500 to 0.500" in alt

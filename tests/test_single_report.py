@@ -2,6 +2,7 @@
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 
 from evalkit import reporting
 from evalkit.errors import InputError
@@ -28,12 +29,21 @@ def test_page_and_notebook_land_in_a_folder_of_their_own_and_replace_those_befor
     assert kernel == [{"dataset": "y", "ks": [1, 2]}]
     assert page == outputs / "pages" / "compare-chunkings" / "compare-chunkings.html"
     assert "<title>Made compare-chunkings</title>" in page.read_text()
+    assert 'href="pages/compare-chunkings/compare-chunkings.html"' in (outputs / "index.html").read_text()
+    (back,) = [link["href"] for link in BeautifulSoup(page.read_text(), "html.parser").select("header a")]
+    assert (page.parent / back).resolve() == (outputs / "index.html").resolve()
     page.write_text("old")
     assert "Made" in single_report("compare-chunkings", {}).read_text()
     assert sorted(path.name for path in page.parent.iterdir()) == [
         "compare-chunkings.html",
         "compare-chunkings.ipynb",
     ]
+
+
+def test_a_page_in_another_folder_is_not_listed(outputs, tmp_path, kernel):
+    page = single_report("compare-chunkings", {}, folder=tmp_path / "elsewhere")
+    assert "index.html" not in page.read_text()
+    assert not (outputs / "index.html").exists()
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path, kernel):

@@ -100,6 +100,15 @@ def test_figures_say_their_numbers(platform, figure):
     assert "45 answerable" in alt or "coverage" in alt
     assert re.search(r"\d\.\d\d", alt)
     assert "nan" not in alt
+    assert "on development" in alt
+
+
+def test_figures_say_on_which_questions_the_threshold_was_chosen(platform, worker):
+    for run, chosen_on in ((platform, "development"), (worker, "all questions")):
+        exploration = explored(run, 5)
+        for figure in (score_distributions, roc_and_risk):
+            titles = [axes.get_title(loc="left") for axes in figure(exploration)[0].axes]
+            assert all(chosen_on in title for title in titles), titles
 
 
 def test_the_stairs_change_where_the_sweep_does(worker):

@@ -54,6 +54,11 @@ def test_cases_that_miss_something_are_open_when_there_are_many():
     assert len(found("details")) == 26
 
 
+def test_rankings_of_unsupported_questions_are_closed(run):
+    opened = {part["id"] for part in soup(case_evidence(run))("details", open=True)}
+    assert opened == {"case-whole", "case-late", "case-lost", "case-plain"}
+
+
 def test_a_case_behind_the_threshold_says_so():
     assert rank_outside(2, 5, 20, None).startswith("comes at rank 2 when 20 are asked for")
     assert rank_outside(2, 5, 20, 0.5) == "would come at rank 2, but does not score above 0.5"

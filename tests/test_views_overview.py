@@ -122,9 +122,9 @@ def test_the_weakest_case_comes_first_and_leads_to_its_evidence(run):
     assert weakest_first(run.scores, 3) == ["lost", "late", "plain", "whole"]
     shown = rows(overview.case_scores(run), "Scores of each case (n = 4)")
     assert [row[0] for row in shown[2:]] == ["lost", "late", "plain", "whole"]
-    assert shown[0] == ["case", "", "K = 1", "K = 3"]
+    assert shown[0] == ["case", "K = 1", "K = 3", ""]
     at_1, at_3 = "0.00 0.50 0.50 1.00 1.00 1.00", "0.00 0.50 0.50 0.61 1.00 0.33"
-    assert shown[3][2:] == f"{at_1} {at_3}".split()
+    assert shown[3][1:] == [*f"{at_1} {at_3}".split(), "all"]
     links = {link["href"][1:] for link in soup(overview.case_scores(run))("a")}
     there = {part["id"] for part in soup(case_evidence(run))("details")}
     assert links == {"case-lost", "case-late", "case-plain", "case-whole"}

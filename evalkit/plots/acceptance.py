@@ -55,13 +55,14 @@ def score_distributions(exploration: Exploration) -> Drawn:
         if len(present):  # an unclipped line without points has an endless box, which no layout can hold
             axes.plot(present, np.zeros(len(present)), "|", color=INK, markersize=9, clip_on=False)
         empty = f", {len(of_kind) - len(present)} without results" if len(present) < len(of_kind) else ""
-        axes.set_title(f"{kind} (n = {len(of_kind)}{empty})")
+        axes.set_title(f"{kind}, {exploration.choice.chosen_on} (n = {len(of_kind)}{empty})")
         axes.set_ylabel("questions")
         axes.yaxis.get_major_locator().set_params(integer=True)
         _mark_threshold(axes, exploration, label=answerable)
         texts.append(f"{len(of_kind)} {kind} questions{empty}" + _five_numbers(present))
     grid[1, 0].set_xlabel("top score of a question")
-    return figure, "Histograms of top scores. " + "; ".join(texts) + f". {_threshold_words(exploration)}"
+    shown = f"Histograms of top scores on {exploration.choice.chosen_on}. "
+    return figure, shown + "; ".join(texts) + f". {_threshold_words(exploration)}"
 
 
 @styled()
@@ -144,7 +145,10 @@ def roc_and_risk(exploration: Exploration) -> Drawn:
     points = table[["false_acceptance", "false_rejection"]].dropna()
     roc.plot([1.0, *points["false_acceptance"]], [1.0, *(1 - points["false_rejection"])], color=PURPLE)
     named = "AUC: no value" if np.isnan(area) else f"AUC {area:.3f}"
-    roc.set_title(f"ROC, {named}\n(n = {n_answerable} answerable, {n_unsupported} unsupported)")
+    chosen_on = exploration.choice.chosen_on
+    roc.set_title(
+        f"ROC on {chosen_on}, {named}\n(n = {n_answerable} answerable, {n_unsupported} unsupported)"
+    )
     unit_axis(roc, "unsupported accepted", axis="x")
     unit_axis(roc, "answerable accepted")
     for column, color, line, name in (
@@ -155,7 +159,7 @@ def roc_and_risk(exploration: Exploration) -> Drawn:
         risk.plot(kept["answered"], kept[column], color=color, linestyle=line, label=name)
     unit_axis(risk, "share of questions accepted", axis="x")
     unit_axis(risk, "risk among the accepted")
-    risk.set_title(f"Risk over questions accepted\n(n = {len(questions)} questions)")
+    risk.set_title(f"Risk over questions accepted, {chosen_on}\n(n = {len(questions)} questions)")
     risk.legend(loc="upper left")
     chosen = _row_of_choice(exploration)
     for axes, point in (
@@ -165,9 +169,10 @@ def roc_and_risk(exploration: Exploration) -> Drawn:
     ):
         axes.plot(*point, marker="o", markersize=8, color=INK, zorder=5)
     return figure, (
-        f"Left: ROC curve, {named}, {n_answerable} answerable and {n_unsupported} unsupported questions. Right: risk "
-        f"among accepted questions over the share accepted. At the chosen threshold {_value(chosen['answered'])} of "
-        f"{len(questions)} questions are accepted; of these {_value(chosen['risk_unsupported'])} have no answer and "
+        f"Left: ROC curve on {chosen_on}, {named}, {n_answerable} answerable and {n_unsupported} unsupported "
+        "questions. Right: risk among accepted questions over the share accepted. At the chosen threshold "
+        f"{_value(chosen['answered'])} of {len(questions)} questions are accepted; of these "
+        f"{_value(chosen['risk_unsupported'])} have no answer and "
         f"{_value(chosen['risk_incomplete'])} have no answer or miss a required fact."
     )
 

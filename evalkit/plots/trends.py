@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.measures import METRIC_LABELS
+from evalkit.measures import EVIDENCE, METRIC_LABELS
 from evalkit.plots.style import (
     FAINT,
     MARKERS,
@@ -25,7 +25,8 @@ def metric_trends(table: pd.DataFrame) -> Drawn:
     Parameters
     ----------
     table
-        A row a run and K: ``started, run_id, k``, the measures and ``n``, the oldest run first.
+        A row a run and K: ``started, run_id, k``, the measures, ``n`` and ``n_facts`` (that of coverage and
+        complete), the oldest run first.
 
     Returns
     -------
@@ -52,10 +53,13 @@ def metric_trends(table: pd.DataFrame) -> Drawn:
                 markersize=4.5,
                 label=f"K = {k}",
             )
-        axes.set_title(METRIC_LABELS[metric], fontsize=10)
+        n = int(table["n_facts" if metric in EVIDENCE else "n"].max())
+        axes.set_title(f"{METRIC_LABELS[metric]} (n = {n})", fontsize=10)
         largest = values[ks[-1]].dropna()
         if len(largest):
-            texts.append(f"{METRIC_LABELS[metric]} from {largest.iloc[0]:.3f} to {largest.iloc[-1]:.3f}")
+            texts.append(
+                f"{METRIC_LABELS[metric]} (n = {n}) from {largest.iloc[0]:.3f} to {largest.iloc[-1]:.3f}"
+            )
     for axes in panels[len(measured) :]:
         axes.set_visible(False)
     started = table.drop_duplicates("run_id").set_index("run_id")["started"]

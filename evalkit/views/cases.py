@@ -102,8 +102,8 @@ def case_evidence(run: Run, case_ids: Sequence[str] | None = None, k: int | None
     -------
     HTML
         One foldable part a case: question, facts found and missing, ranking with grades, scores and marked quotes,
-        and at which rank a relevant passage came that fell outside K. Parts of cases that miss something are open;
-        all are, when they are few. A banner says when cases or texts are left out.
+        and at which rank a relevant passage came that fell outside K. Parts of answerable cases that miss something
+        are open; all of them are, when cases are few. A banner says when cases or texts are left out.
     """
     cutoff = run.cutoff(k)
     chosen = shown_cases(run) if case_ids is None else list(case_ids)
@@ -150,7 +150,7 @@ def _cases(run: Run, chosen: Collection[str], k: int, quotes: Quotes) -> Iterato
             _CASE,
             anchor=case_anchor(case_id),
             case=case_id,
-            open=not good or len(chosen) <= OPEN_ALL,
+            open=score is not None and (not good or len(chosen) <= OPEN_ALL),
             words=[word for word in (asked["category"], asked["split"]) if isinstance(word, str)],
             good=good,
             outcome=outcome,

@@ -200,7 +200,7 @@ def weakest_cases(run: Run, choice: Choice) -> HTML:
     at_k = run.scores[run.scores["k"] == k].set_index("case_id").reindex(order)
     facts = run.facts[run.facts["k"] == k]
     missing = facts[~facts["found"]].groupby("case_id")["text"].agg("\n".join)
-    frame = at_k[["category", "recall", "ndcg", "coverage", "complete"]].assign(
+    frame = at_k[["complete", "coverage", "recall", "ndcg", "category"]].assign(
         complete_from=[
             _complete_from(facts[facts["case_id"] == case_id], run.record.search.depth) for case_id in order
         ],

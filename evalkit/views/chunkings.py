@@ -78,7 +78,7 @@ def evidence_by_words(summary: pd.DataFrame) -> HTML:
     """Show coverage and complete of each chunking and K with the words they cost."""
     return page(
         table(
-            summary[["chunking", "k", "words", "coverage", "complete", "n", "facts", "lost"]],
+            summary[["chunking", "k", "words", "complete", "coverage", "n", "facts", "lost"]],
             "Means over the questions with facts, by chunking and K",
             labels={"words": "words of context (mean)", "facts": "facts", "lost": "facts lost to chunking"},
             formats={"words": lambda value: number(value, 0)},
@@ -112,8 +112,11 @@ def chunkings_changed(cases: pd.DataFrame, budgets: list[int]) -> HTML:
     parts = []
     for budget in budgets:
         changed = changed_cases(cases, budget)
-        caption = f"Coverage of the {len(changed)} questions that differ at {budget} words"
-        parts.append(table(changed, caption, bars=(), formats={"difference": lambda value: number(value, 2)}))
+        caption = (
+            f"Coverage of the {len(changed)} questions that differ at {budget} words; difference from "
+            f"{changed.columns[2]}"
+        )
+        parts.append(table(changed, caption, bars=(), formats={"difference": lambda value: f"{value:+.2f}"}))
     return page(*parts)
 
 

@@ -28,6 +28,7 @@ CSS = """
 .ek.ek th,.ek.ek td{text-align:left;vertical-align:top;padding:.3em .7em;max-width:34rem;
  border-bottom:1px solid rgba(128,128,128,.35)}
 .ek td.data{white-space:pre-line}
+.ek.ek .ek-values td{overflow-wrap:anywhere}
 .ek.ek th{font-weight:600}.ek.ek thead th{vertical-align:bottom}
 .ek.ek tbody th,.ek.ek thead tr:first-child>th:first-child{position:sticky;left:0;
  background:var(--jp-layout-color0,Canvas);max-width:14rem}
@@ -53,7 +54,8 @@ CSS = """
 @media print{.ek details::details-content{content-visibility:visible;block-size:auto}
  .ek .ek-scroll,.ek .ek-text{overflow:visible;max-height:none}
  .ek tr,.ek .ek-banner,.ek li{break-inside:avoid}.ek h3,.ek h4{break-after:avoid}}
-@media (max-width:40rem){.ek.ek th,.ek.ek td{padding:.25em .4em}}
+@media (max-width:40rem){.ek.ek th,.ek.ek td{padding:.25em .4em}
+ .ek.ek tbody th{max-width:9rem;overflow-wrap:anywhere}}
 """
 
 _ENVIRONMENT = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)

@@ -104,7 +104,7 @@ def case_scores(run: Run) -> HTML:
     order = weakest_first(run.scores, run.cutoff())
     wide = _by_k(run.scores, run.record.search.ks, measures, order)
     categories = run.scores.drop_duplicates("case_id").set_index("case_id")["category"]
-    wide.insert(1, ("", "category"), categories.reindex(order).to_numpy())
+    wide["", "category"] = categories.reindex(order).to_numpy()
     shown = table(
         wide,
         f"Scores of each case (n = {len(order)}), weakest first: compl. complete, cov. coverage, R recall, "

@@ -122,7 +122,7 @@ def table(
 def key_values(rows: Mapping[str, object], caption: str) -> Markup:
     """Make a table of names and values, such as the settings of a run; None is shown as a dash."""
     return render(
-        """<div class="ek-scroll" role="region" tabindex="0" aria-label="{{ caption }}"><table>
+        """<div class="ek-scroll" role="region" tabindex="0" aria-label="{{ caption }}"><table class="ek-values">
         <caption>{{ caption }}</caption><tbody>
         {% for name, value in rows.items() %}<tr><th scope="row">{{ name }}</th>
         <td>{{ missing if value is none else value }}</td></tr>{% endfor %}</tbody></table></div>""",

@@ -20,7 +20,7 @@ import nbformat
 import pyarrow.parquet as pq
 
 import evalkit.qdrant_connection  # noqa: F401 - imported before the first fork
-from evalkit import indexing, pages
+from evalkit import all_runs, indexing, pages
 from evalkit.evaluation import Evaluation, evaluate, new_run_id
 from evalkit.indexing import index
 from evalkit.pages import NotebookPage
@@ -114,15 +114,13 @@ def report(evaluation: Evaluation) -> None:
         write_overview()
 
     work()
-    for page in (
-        "notebook_page",
-        "front_page",
-        "overview_page",
-    ):  # rendered once: the writing is what is killed
-        text = getattr(pages, page)(
-            *{"notebook_page": (done[0], run, done), "front_page": (run, done)}.get(page, ())
-        )
-        setattr(pages, page, lambda *_, text=text, **__: text)
+    for module, page, given in (  # rendered once: the writing is what is killed
+        (pages, "notebook_page", (done[0], run, done)),
+        (pages, "front_page", (run, done)),
+        (all_runs, "overview_page", ()),
+    ):
+        text = getattr(module, page)(*given)
+        setattr(module, page, lambda *_, text=text, **__: text)
     step, ended = 0, signal.SIGKILL
     while ended:
         step += 1
