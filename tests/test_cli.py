@@ -264,6 +264,19 @@ def test_index_shows_how_far_it_is_and_how_fast(evalkit):
     assert "11/11" not in evalkit("index", "--collection", "anew")[2]
 
 
+def test_a_damaged_collection_is_named_and_written_anew_on_request(evalkit):
+    run = load_run("latest")
+    folder = run.folder.parents[1] / "collections" / run.record.store.collection
+    shutil.rmtree(folder / "shard")
+    for command in ("index", "evaluate"):
+        code, _, err = evalkit(command)
+        assert code == 2
+        assert f"collection folder {folder} is damaged, it holds no shard/" in err
+        assert "--recreate" in err
+    assert evalkit("index", "--recreate")[0] == 0
+    assert evalkit("evaluate")[0] == 0
+
+
 @pytest.mark.server
 def test_the_layout_of_a_collection_reaches_the_server(evalkit, tmp_path, monkeypatch):
     layout = {"shards": 3, "replicas": 2, "vectors_on_disk": True, "quantized": True, "hnsw_m": 8}
