@@ -89,12 +89,12 @@ class EmbeddedStore:
         shard = self._shards.get(collection)
         if shard is None or shard.closed:
             place = self._place(collection)
-            if place.is_dir() and not (place / _SHARD).is_dir():
-                raise InputError(
-                    f"collection folder {place} is damaged, it holds no {_SHARD}/; index the data set again with "
-                    "recreate (--recreate)"
-                )
-            if not place.is_dir():
+            if not (place / _SHARD).is_dir():
+                if (place / _STATE).is_file():
+                    raise InputError(
+                        f"collection folder {place} is damaged, it holds no {_SHARD}/; index the data set again with "
+                        "recreate (--recreate)"
+                    )
                 raise InputError(f"no collection {collection!r} in {self.folder}; index it first")
             shard = self._shards[collection] = self._open(collection)
         self._deadline.check(f"using collection {collection!r}")
