@@ -38,6 +38,9 @@ def gate(
     minimum: Annotated[
         list[str] | None, typer.Option("--min", help="Lowest mean, such as complete@3=0.95.")
     ] = None,
+    min_cases: Annotated[
+        int | None, typer.Option(help="Cases that have to count, at least, in every figure.")
+    ] = None,
     max_false_acceptance: Annotated[
         float | None, typer.Option(help="Share of unsupported questions accepted.")
     ] = None,
@@ -70,6 +73,7 @@ def gate(
     wanted = read_criteria(
         criteria,
         min=read_bounds(minimum or [], "--min"),
+        min_cases=min_cases,
         max_drop=read_bounds(max_drop or [], "--max-drop"),
         max_false_acceptance=max_false_acceptance,
         max_regressed_cases=max_regressed_cases,

@@ -52,6 +52,8 @@ class Criteria(BaseModel):
     ----------
     min
         Figure (``complete@3``) -> lowest mean allowed.
+    min_cases
+        Cases that have to count, at least, in every figure that is looked at; without figures, those scored at `k`.
     max_false_acceptance
         Highest share of unsupported questions that the run accepts by its own threshold (without a threshold:
         whatever returns a passage), at `k`.
@@ -67,6 +69,7 @@ class Criteria(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     min: dict[str, Share] = {}
+    min_cases: Annotated[int, Field(ge=1)] | None = None
     max_false_acceptance: Share | None = None
     max_drop: dict[str, Share] = {}
     max_regressed_cases: Annotated[int, Field(ge=0)] | None = None
@@ -88,7 +91,8 @@ class Criteria(BaseModel):
     @property
     def empty(self) -> bool:
         """No criterion at all."""
-        return not (self.min or self.needs_baseline or self.max_false_acceptance is not None)
+        alone = (self.min_cases, self.max_false_acceptance)
+        return not (self.min or self.needs_baseline or any(bound is not None for bound in alone))
 
 
 def read_criteria(path: Path | None = None, **given: Any) -> Criteria:  # noqa: ANN401 - from the command line

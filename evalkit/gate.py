@@ -1,7 +1,7 @@
 """Criteria of CI held against a run: value, bound, n and verdict of each; figures that mislead are refused."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +152,8 @@ def gate(run: Run, criteria: Criteria, baseline: Run | None = None) -> GateRepor
         if criteria.max_regressed_cases is not None:
             regressed = _regressed(run, baseline, terms, k, faults)
             verdicts.append(_regressions(run, regressed, k, criteria.max_regressed_cases))
+    if criteria.min_cases is not None:
+        verdicts.append(_cases(run, verdicts, k, criteria.min_cases))
     if faults:
         refuse(f"run {run.run_id} cannot be judged", list(dict.fromkeys(faults)))
     return GateReport(
@@ -167,9 +169,20 @@ def gate(run: Run, criteria: Criteria, baseline: Run | None = None) -> GateRepor
 def _minimum(run: Run, name: str, bound: float, faults: list[str]) -> Verdict:
     figure = Figure.read(name)
     value, n = _mean(run, figure, faults)
-    asked = int((run.scores["k"] == figure.k).sum())
+    asked = _scored(run, figure.k)
     detail = f"mean over {n} cases" + (f"; {asked - n} without facts do not count" if n < asked else "")
     return Verdict(f"min {name}", value, bound, ">=", n, value >= bound - _TOLERANCE, detail)
+
+
+def _cases(run: Run, verdicts: Sequence[Verdict], k: int, bound: int) -> Verdict:
+    """Count the cases of the figure that counts fewest, unsupported questions aside; without one, the scored ones."""
+    counts = [(one.n, one.name) for one in verdicts if not one.name.startswith("max_false_acceptance")]
+    n, name = min(counts, default=(_scored(run, k), f"the scores at K = {k}"))
+    return Verdict("min_cases", n, bound, ">=", n, n >= bound, f"the fewest cases that count, for {name}")
+
+
+def _scored(run: Run, k: int) -> int:
+    return int((run.scores["k"] == k).sum())
 
 
 def _drop(run: Run, baseline: Run, terms: Contract, name: str, bound: float, faults: list[str]) -> Verdict:
@@ -204,7 +217,7 @@ def _false_acceptance(run: Run, k: int, bound: float, faults: list[str]) -> Verd
 
 
 def _regressions(run: Run, regressed: tuple[RegressedCase, ...], k: int, bound: int) -> Verdict:
-    n = int((run.scores["k"] == k).sum())
+    n = _scored(run, k)
     detail = "cases with less of their required evidence than in the baseline"
     return Verdict(
         f"max_regressed_cases@{k}", len(regressed), bound, "<=", n, len(regressed) <= bound, detail

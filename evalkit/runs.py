@@ -275,6 +275,6 @@ def _folder_of(ref: str) -> Path:
     if RUN_ID.fullmatch(ref):
         return runs_folder() / ref
     folder = Path(ref).expanduser()
-    if folder.name != ref and folder.is_dir():
+    if ref and folder.is_dir():
         return folder.absolute()
     raise InputError(f"run {ref!r}: not `latest`, a run id or the path of a run folder; {_newest()}")

@@ -249,6 +249,14 @@ def test_labels_check_diff_accept(evalkit, tmp_path):
     assert evalkit("labels", "check", folder)[0] == 0
 
 
+def test_gate_wants_enough_cases(evalkit):
+    assert evalkit("gate", "latest", "--min-cases", "7")[0] == 0
+    code, _, err = evalkit("gate", "latest", "--min", "complete@3=0.5", "--min-cases", "8")
+    assert code == 1
+    assert "min_cases: found 7, wanted >= 8 (n = 7)" in err
+    assert evalkit("gate", "latest", "--min-cases", "0")[0] == 2
+
+
 def test_gate_at_another_k(evalkit):
     code, out, _ = evalkit("gate", "latest", "--max-false-acceptance", "1", "--k", "3")
     assert code == 0

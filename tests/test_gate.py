@@ -99,6 +99,27 @@ def test_missing_figures_are_refused_all_at_once(run):
         gate(run, Criteria(max_false_acceptance=0.5, k=7))
 
 
+@pytest.mark.parametrize(
+    ("criteria", "n", "detail"),
+    [
+        ({}, 5, "the fewest cases that count, for the scores at K = 3"),
+        ({"k": 1, "max_false_acceptance": 1.0}, 5, "the fewest cases that count, for the scores at K = 1"),
+        ({"min": {"recall@3": 0.0, "complete@3": 0.0}}, 4, "the fewest cases that count, for min complete@3"),
+        ({"min": {"recall@3": 0.0}, "max_drop": {"coverage@1": 1.0}}, 4, "… for max_drop coverage@1"),
+        ({"max_regressed_cases": 9}, 5, "the fewest cases that count, for max_regressed_cases@3"),
+    ],
+)
+def test_fewer_cases_than_wanted_are_no_pass(criteria, n, detail):
+    # Four cases with facts and one without; one unsupported question.
+    run = small_run(FACTS, relevant={"r": [1]}, unsupported={"x": True})
+    *others, kept = gate(run, Criteria(min_cases=n, **criteria), run).verdicts
+    assert all(verdict.passed for verdict in others)
+    assert (kept.name, kept.value, kept.bound, kept.n, kept.passed) == ("min_cases", n, n, n, True)
+    assert kept.detail == detail.replace("…", "the fewest cases that count,")
+    with pytest.raises(CriteriaNotMet, match=f"- min_cases: found {n}, wanted >= {n + 1} "):
+        gate(run, Criteria(min_cases=n + 1, **criteria), run).enforce()
+
+
 def test_no_unsupported_question_is_no_pass():
     with pytest.raises(InputError, match="no unsupported questions, so nothing is known"):
         gate(small_run(FACTS), Criteria(max_false_acceptance=1.0))

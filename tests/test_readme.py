@@ -1,12 +1,14 @@
 """The README's worked example, done as it says, and its other claims that can be checked."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from evalkit.cli import app
+from evalkit.criteria import FIGURES, Criteria, read_criteria
 from evalkit.runs import load_run
 from tests.conftest import copied
 from tests.fakes.ollama import FakeOllama
@@ -67,3 +69,44 @@ def test_every_command_and_target_that_the_readme_names_exists():
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"(?:`|^    )make ([a-z-]+)", README, re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_criteria_file_shown_holds_every_field(tmp_path):
+    path = tmp_path / "gate.yaml"
+    path.write_text(re.search(r"All that a file can hold:\n\n```yaml\n(.*?)```", README, re.DOTALL)[1])
+    criteria = read_criteria(path)
+    assert criteria.model_fields_set == set(Criteria.model_fields)
+    assert criteria.max_drop == {"ndcg@5": 0.02}
+    for figure in FIGURES:
+        assert figure.replace("reciprocal_rank", "mrr") in path.read_text()
+
+
+def test_a_baseline_kept_by_ci_is_compared_with_and_scored_by_changed_labels(
+    example_outputs, tmp_path, monkeypatch
+):
+    copied(example_outputs, tmp_path / "copy")
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path / "copy"))
+    (tmp_path / "gate.yaml").write_text("max_drop: {ndcg@5: 0.02}\nmax_regressed_cases: 0\nmin_cases: 7\n")
+    data = shutil.copytree(ROOT / "data" / "worker-runbooks", tmp_path / "worker-runbooks")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(load_run("latest").folder, tmp_path / "ci" / "baseline")
+
+    def evalkit(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return result.exit_code, result.stderr
+
+    gate = ("gate", "latest", "--criteria", "gate.yaml", "--baseline", "ci/baseline")
+    again = ("evaluate", "--dataset", data, "--rankings")
+    assert evalkit("evaluate", "--k", "1,3,5,10") == (0, "")
+    assert evalkit(*gate)[0] == 0
+    cases = data / "cases.yaml"
+    unsupported = "\n  - {id: another, question: Who is on call?}\n"
+    cases.write_text(cases.read_text().rstrip() + unsupported)
+    assert evalkit(*again, "latest")[0] == 0
+    code, said = evalkit(*gate)
+    assert code == 2
+    assert "cases: other questions" in said
+    candidate = load_run("latest").run_id
+    assert evalkit(*again, "ci/baseline")[0] == 0
+    baseline = load_run("latest").run_id
+    assert evalkit("gate", candidate, *gate[2:4], "--baseline", baseline)[0] == 0

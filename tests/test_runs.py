@@ -21,7 +21,9 @@ def evaluation(example_runs):
 def test_round_trip(evaluation, tmp_path, monkeypatch):
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path))
     run = write_run(evaluation)
-    for ref in ("latest", run.run_id, str(run.folder)):
+    monkeypatch.chdir(run.folder.parent)
+    run.folder.with_name("baseline").symlink_to(run.folder)
+    for ref in ("latest", run.run_id, str(run.folder), "baseline"):
         again = load_run(ref)
         assert again.record == evaluation.record
         for name in TABLES:
