@@ -18,10 +18,13 @@ def code_record() -> CodeRecord:
     Returns
     -------
     CodeRecord
-        ``revision`` and ``dirty`` are null where the project root is no git checkout or git is missing.
+        ``revision`` and ``dirty`` are null where the project root is no git checkout or git is missing. Dirty is a
+        changed file that git knows, or any new one in the package: data sets and criteria that lie about are no code.
     """
     revision = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain") if revision else None
+    changes = _git("status", "--porcelain", "--untracked-files=no") if revision else None
+    if changes == "":
+        changes = _git("status", "--porcelain", "--untracked-files=all", "--", "evalkit")
     return CodeRecord(
         revision=revision,
         dirty=None if changes is None else bool(changes),

@@ -84,6 +84,26 @@ def test_the_verdict_says_what_limits_it(run):
     ]
 
 
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"search": {"exact": True}}, "exact"),
+        (
+            {"checks": {"exact_search": {"approximate_index": False}}, "search": {"hnsw_ef": 64}},
+            "exact, as the collection has no approximate index, hnsw_ef 64",
+        ),
+        (
+            {"checks": {"exact_search": {"approximate_index": True}}, "search": {"hnsw_ef": 64}},
+            "approximate (HNSW), hnsw_ef 64",
+        ),
+        ({"store": {"kind": "file"}}, "not known here"),
+    ],
+)
+def test_how_was_searched_is_what_the_checks_found(record, said):
+    shown = rows(overview.what_was_run(small_run({"a": [1]}, **record)), "What was run")
+    assert ["search", said] in shown
+
+
 def test_the_headline_has_n_beside_every_mean(run):
     shown = rows(overview.headline(run), "Means over")
     named = "K complete coverage recall nDCG MRR precision n"

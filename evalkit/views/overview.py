@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from evalkit.intervals import FEW, mean_interval
 from evalkit.measures import METRIC_LABELS, TABLE_ORDER, means
-from evalkit.records import accepted_when
+from evalkit.records import RunRecord, accepted_when
 from evalkit.runs import Run
 from evalkit.views.cases import retention_notice, shown_cases, weakest_first
 from evalkit.views.markup import banner, case_link, page, render
@@ -38,9 +38,6 @@ def verdict(run: Run) -> HTML:
 def what_was_run(run: Run) -> HTML:
     """Show data set, model, engine and search of a run in a table."""
     record, counts = run.record, run.record.counts
-    search = "exact" if record.search.exact else "approximate (HNSW)"
-    if record.search.hnsw_ef is not None:
-        search += f", hnsw_ef {record.search.hnsw_ef}"
     rows: dict[str, object] = {
         "run": record.run_id,
         "data set": f"{record.dataset.name}, version {record.dataset.version}, judgments {record.dataset.judgments}",
@@ -56,7 +53,7 @@ def what_was_run(run: Run) -> HTML:
         ),
         "K": ", ".join(str(k) for k in record.search.ks),
         "questions accepted by": accepted_when(record.search.threshold),
-        "search": search,
+        "search": _search(record),
         "started": f"{record.started:%Y-%m-%d %H:%M:%S} UTC, took "
         f"{(record.finished - record.started).total_seconds():.1f} s",
     }
@@ -177,6 +174,17 @@ def provenance(run: Run) -> HTML:
         **{f"collection: {name}": value for name, value in record.store.details.items()},
     }
     return page(key_values(rows, "Provenance"))
+
+
+def _search(record: RunRecord) -> str:
+    if record.store.kind == "file":
+        return "not known here"
+    ef = "" if record.search.hnsw_ef is None else f", hnsw_ef {record.search.hnsw_ef}"
+    if record.search.exact:
+        return f"exact{ef}"
+    if record.checks.exact_search.get("approximate_index") is False:
+        return f"exact, as the collection has no approximate index{ef}"
+    return f"approximate (HNSW){ef}"
 
 
 def _completeness(run: Run) -> Markup:
