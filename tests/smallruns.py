@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit.evaluation import Evaluation, new_run_id
@@ -67,37 +67,36 @@ def small_run(
         Parts of the record, such as ``chunking="x"`` or ``search={"ks": (1, 5)}``.
     """
     record = RunRecord.model_validate(_merged(RECORD, changes) | {"run_id": new_run_id(datetime.now(UTC))})
-    ks = record.search.ks
-    cases = {**facts, **(relevant or {})}
-    accepted = [case for case, is_accepted in (unsupported or {}).items() if is_accepted]
-    asked = {**cases, **{case: [] for case in accepted}}
-    nothing = _ranking("", [], record.chunking).iloc[:0]
-    deep = pd.concat(
-        [nothing, *(_ranking(case, ranks, record.chunking) for case, ranks in asked.items())],
-        ignore_index=True,
-    )
-    threshold = -1.0 if record.search.threshold is None else record.search.threshold
-    above = deep[deep["score"] > threshold]
+    cases = [facts, relevant or {}, unsupported or {}, texts or {}]
+    tables = _tables(json.dumps([*cases, record.search.ks, record.search.threshold, record.chunking]))
+    return write_run(Evaluation(record=record, **tables))
+
+
+@cache
+def _tables(given: str) -> dict[str, pd.DataFrame]:
+    """Tables of a run, made once for all tests that want the same ones."""
+    facts, relevant, unsupported, texts, ks, threshold, chunking = json.loads(given)
+    cases = {**facts, **relevant}
+    accepted = [case for case, is_accepted in unsupported.items() if is_accepted]
+    deep = _deep({**cases, **{case: [] for case in accepted}}, chunking)
+    above = deep[deep["score"] > (-1.0 if threshold is None else threshold)]
     rankings = pd.concat([above[above["rank"] <= k].assign(k=k) for k in ks], ignore_index=True)
-    labels = _labels(facts, relevant or {})
+    labels = _labels(facts, relevant)
     grades = labels.judgments[["case_id", "document_id", "chunk_id", "grade"]].astype({"grade": "Int64"})
     scores = score_rankings(rankings[rankings["case_id"].isin(cases)], labels.judgments, ks)
     covered = cover(rankings[rankings["case_id"].isin(cases)], labels, ks)
     scores = scores[["case_id", "k", *METRICS]].merge(covered, on=["case_id", "k"], how="outer")
     named = {"category": "all", "split": pd.array([None] * len(scores), dtype="str")}
-    return write_run(
-        Evaluation(
-            record=record,
-            rankings=rankings.merge(grades, how="left").sort_values(
-                ["case_id", "k", "rank"], ignore_index=True
-            ),
-            scores=scores.assign(**named).sort_values(["case_id", "k"], ignore_index=True),
-            questions=_questions(list(cases), unsupported or {}, texts or {}, rankings, ks),
-            facts=fact_table(rankings, deep, labels, ks),
-            judgments=labels.judgments,
-            deep=deep.merge(grades, how="left"),
-        )
-    )
+    return {
+        "rankings": rankings.merge(grades, how="left").sort_values(
+            ["case_id", "k", "rank"], ignore_index=True
+        ),
+        "scores": scores.assign(**named).sort_values(["case_id", "k"], ignore_index=True),
+        "questions": _questions(list(cases), unsupported, texts, rankings, ks),
+        "facts": fact_table(rankings, deep, labels, ks),
+        "judgments": labels.judgments,
+        "deep": deep.merge(grades, how="left"),
+    }
 
 
 def without_hashes(run: Run) -> Run:
@@ -119,19 +118,25 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _ranking(case: str, ranks: Ranks, chunking: str) -> pd.DataFrame:
-    held = {rank: f"fact/p{index}" for index, rank in enumerate(ranks) if rank is not None}
+def _deep(asked: Mapping[str, Ranks], chunking: str) -> pd.DataFrame:
+    """For each case a ranking in which its facts stand at their ranks, and other passages at the others."""
+    rows = []
+    for case, ranks in asked.items():
+        held = {rank: f"fact/p{index}" for index, rank in enumerate(ranks)}
+        rows += [(case, rank, held.get(rank, f"other/p{rank}")) for rank in range(1, DEPTH + 1)]
+    table = pd.DataFrame(rows, columns=["case_id", "rank", "chunk_id"])
+    table = table.astype({"case_id": "str", "rank": "int64", "chunk_id": "str"})
     return pd.DataFrame(
         {
-            "case_id": case,
-            "rank": range(1, DEPTH + 1),
-            "document_id": case,
-            "chunk_id": [held.get(rank, f"other/p{rank}") for rank in range(1, DEPTH + 1)],
-            "chunking_version": chunking,
-            "score": [float(np.float32(1 - rank / 16)) for rank in range(1, DEPTH + 1)],
-            "document_type": "runbook",
-            "publication_state": "published",
-            "text": [f"Passage {rank}" for rank in range(1, DEPTH + 1)],
+            "case_id": table["case_id"],
+            "rank": table["rank"],
+            "document_id": table["case_id"],
+            "chunk_id": table["chunk_id"],
+            "chunking_version": pd.Series(chunking, table.index, dtype="str"),
+            "score": (1 - table["rank"] / 16).astype("float32").astype("float64"),
+            "document_type": pd.Series("runbook", table.index, dtype="str"),
+            "publication_state": pd.Series("published", table.index, dtype="str"),
+            "text": "Passage " + table["rank"].astype("str"),
         }
     )
 
