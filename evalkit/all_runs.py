@@ -85,7 +85,7 @@ def trends(runs: Iterable[Run]) -> list[Trend]:
         frames = [means(run.scores).assign(run_id=run.run_id, started=run.record.started) for run in members]
         if len(members) > 1 and not all(frame.empty for frame in frames):
             found.append(
-                Trend(f"{title}: {len(members)} runs", details, pd.concat(frames, ignore_index=True))
+                Trend(f"{title}; {len(members)} runs", details, pd.concat(frames, ignore_index=True))
             )
     return found
 

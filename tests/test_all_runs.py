@@ -49,7 +49,7 @@ def test_trends_hold_only_runs_of_equal_data_cases_and_labels():
         small_run({"a": [3]}, dataset={"labels_sha256": "f" * 64}),
     ]
     ((title, details, table),) = trends(reversed(runs))
-    assert title == "small, version 1; m (recorded); paragraphs-v1; accepted by: anything returned: 2 runs"
+    assert title == "small, version 1; m (recorded); paragraphs-v1; accepted by: anything returned; 2 runs"
     assert details.startswith("Cases aaaaaaaa, labels bbbbbbbb, model digest ")
     expected = sorted(run.run_id for run in runs[:2])
     assert list(dict.fromkeys(table["run_id"])) == expected

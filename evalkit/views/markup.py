@@ -55,7 +55,7 @@ CSS = """
  .ek .ek-scroll,.ek .ek-text{overflow:visible;max-height:none}
  .ek tr,.ek .ek-banner,.ek li{break-inside:avoid}.ek h3,.ek h4{break-after:avoid}}
 @media (max-width:40rem){.ek.ek th,.ek.ek td{padding:.25em .4em}
- .ek.ek tbody th{max-width:9rem;overflow-wrap:anywhere}}
+ .ek.ek tbody th{max-width:9rem;overflow-wrap:break-word}.ek.ek caption{max-width:calc(100vw - 1.7rem)}}
 """
 
 _ENVIRONMENT = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
