@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.chunking import Chunk, ChunkKey
+from evalkit.collector import collector_paused
 from evalkit.embedding import Vectors
 from evalkit.errors import SHOWN, InputError, some
 from evalkit.points import Fingerprint, Store, stored_name
@@ -25,8 +26,7 @@ REEMBEDDED_TOLERANCE = 2e-2
 """The same for a vector embedded anew, whose last bits depend on its batch (a cosine of 0.9998)."""
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "evalkit:chunk-key")
-_KEY_JSON = json.JSONEncoder(ensure_ascii=False)
-_PAYLOAD_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+_quoted = json.encoder.encode_basestring
 _LONGEST_NAME = 200
 
 
@@ -44,9 +44,11 @@ def default_name(dataset: str, embedder: str, model: str, chunking: str) -> str:
 
 def point_id(key: ChunkKey) -> str:
     """Derive a point's id from the chunk key (uuid5), so that writing a passage twice gives one point."""
-    return str(uuid.uuid5(_NAMESPACE, _KEY_JSON.encode(key)))
+    # The key as a JSON list; an encoder, made anew at each call, would take longer than all the rest.
+    return str(uuid.uuid5(_NAMESPACE, f"[{', '.join(map(_quoted, key))}]"))
 
 
+@collector_paused()
 def by_point_id(chunks: Iterable[Chunk]) -> dict[str, Chunk]:
     """Give chunks by the ids of their points, in the order of the chunk keys: all that a collection is to hold."""
     return {point_id(chunk.key): chunk for chunk in sorted(chunks, key=_key)}
@@ -70,7 +72,14 @@ def corpus_hash(chunks: Iterable[Chunk]) -> str:
     """Hash identities and payloads of chunks, whatever their order."""
     digest = hashlib.sha256()
     for chunk in sorted(chunks, key=_key):
-        digest.update(_PAYLOAD_JSON.encode(payload_of(chunk)).encode() + b"\n")
+        document_id, version, chunk_id = map(_quoted, chunk.key)
+        digest.update(
+            # The payload as JSON, its fields in order of name.
+            f'{{"chunk_id": {chunk_id}, "chunking_version": {version}, "document_id": {document_id}, '
+            f'"document_type": {_quoted(chunk.document_type)}, '
+            f'"publication_state": {_quoted(chunk.publication_state)}, "text": {_quoted(chunk.text)}, '
+            f'"title": {_quoted(chunk.title)}, "words": {chunk.words}}}\n'.encode()
+        )
     return digest.hexdigest()
 
 

@@ -22,7 +22,7 @@ LOCK = "lock"
 HEADROOM = 32_000_000
 """Bytes to be free on the disk before the engine writes; a small collection takes a quarter of that."""
 
-_COPIES = 4  # of what is written: in the engine's log, in its segments, and in those being merged
+_COPIES = 3  # of what is written: in the engine's segments, and in those being merged
 
 
 class HeldElsewhere(Exception):

@@ -24,6 +24,9 @@ from evalkit.transport import Deadline
 LOCK_WAIT = 10.0
 """Seconds to wait for another process that holds a collection."""
 
+FLUSH = 10_000
+"""Points after which the engine writes them to the disk; what a killed process loses is sent again."""
+
 _NO_VECTOR: Vectors = np.empty(0, np.float32)
 _STATE = "state.json"
 _SHARD = "shard"
@@ -49,6 +52,7 @@ class EmbeddedStore:
         self._requests = 0
         self._shards: dict[str, Shard] = {}
         self._dimensions: dict[str, int] = {}
+        self._unflushed = 0
 
     def __enter__(self) -> Self:
         return self
@@ -216,19 +220,25 @@ class EmbeddedStore:
         return self._dimensions[collection]
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        """Write points; they are in the engine's log when this returns."""
+        """Write points; they outlast this process once it has closed the collection or written `FLUSH` of them."""
         if not points:
             return
         engine = self._engine(collection)
         vectors = point_vectors(points, self.dimension(collection))
-        payloads = sum(len(str(value)) for point in points for value in point.payload.values())
+        texts = sum(
+            len(value) for point in points for value in point.payload.values() if isinstance(value, str)
+        )
         batch = [
             edge.Point(point.id, vector, point.payload)
             for point, vector in zip(points, vectors.tolist(), strict=True)
         ]
         with engine_errors(f"writing {len(batch)} points to collection {collection!r}"):
-            require_space(self._place(collection), vectors.nbytes + payloads)
+            require_space(self._place(collection), vectors.nbytes + texts)
             engine.update(edge.UpdateOperation.upsert_points(batch))
+            self._unflushed += len(batch)
+            if self._unflushed >= FLUSH:
+                engine.flush()
+                self._unflushed = 0
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Delete points by id."""
@@ -330,11 +340,13 @@ def _config(dimension: int, settings: ServerSettings) -> edge.EdgeConfig:
         if settings.quantized
         else None,
     )
+    # No log: it would write every point twice. Whatever an interrupted writing lost is found missing and sent again.
     if not _is_approximate(settings):
-        return edge.EdgeConfig(vectors=vectors)
+        return edge.EdgeConfig(vectors=vectors, wal_enabled=False)
     # Whoever asks for the index gets it whatever the size: the engine's own thresholds would pass small ones over.
     return edge.EdgeConfig(
         vectors=vectors,
+        wal_enabled=False,
         hnsw_config=edge.HnswIndexConfig(settings.hnsw_m or 16, settings.hnsw_ef_construct or 100, 10),
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=1),
     )

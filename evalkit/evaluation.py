@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from evalkit.checks import above, compare_prefixes, compare_with_exact, missing_hits, ties_at_cutoff
+from evalkit.collector import collector_spared
 from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, query_prompt
@@ -94,7 +95,12 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
     with stages("labels"):
         subject = load_labelled(settings.dataset, settings.chunking)
         questions = {one.id: one.question for one in subject.dataset.questions}
-    with open_embedder(settings, deadline) as embedder, VectorCache() as cache, open_store(deadline) as store:
+    with (
+        open_embedder(settings, deadline) as embedder,
+        VectorCache() as cache,
+        open_store(deadline) as store,
+        collector_spared(),
+    ):
         with stages("verification"):
             opened = open_for_evaluation(store, settings, subject.dataset, subject.chunks, embedder, cache)
         with stages("embedding"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.chunking import Chunk
+from evalkit.collector import collector_spared
 from evalkit.contents import (
     REEMBEDDED_TOLERANCE,
     VECTOR_TOLERANCE,
@@ -130,7 +131,12 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
     dataset, version = subject.dataset, subject.chunking
     wanted = by_point_id(subject.chunks)
     chunks = tuple(wanted.values())
-    with open_embedder(settings) as embedder, VectorCache() as cache, open_store() as store:
+    with (
+        open_embedder(settings) as embedder,
+        VectorCache() as cache,
+        open_store() as store,
+        collector_spared(),
+    ):
         name = collection_name(settings, dataset, embedder.identity)
         state = expected_state(dataset, version, chunks, embedder)
         job = Writing(store, name, wanted, embedder, cache, settings, state, progress)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evalkit import paths
 from evalkit.chunking import VERSIONS, Chunk, cut_documents, sentences, unknown_version
+from evalkit.collector import collector_paused
 from evalkit.dataset import DESCRIPTION, Dataset, read_dataset
 from evalkit.errors import refuse
 from evalkit.labels import Labels, Passages, guard
@@ -159,6 +160,7 @@ def check_dataset(dataset: str | Path) -> LabelReview:
     return _inspect(dataset, None, list_unreviewed=True)[1]
 
 
+@collector_paused()
 def _inspect(
     dataset: str | Path, chunking: str | None, list_unreviewed: bool
 ) -> tuple[Labelled | None, LabelReview]:

@@ -1,6 +1,8 @@
 """What a collection is to hold, and the comparison with what it holds."""
 
+import hashlib
 import itertools
+import json
 import re
 import uuid
 
@@ -73,6 +75,16 @@ def test_point_ids_never_change():
     assert (
         point_id(ChunkKey("worker-shutdown", "v1", "shutdown/p0")) == "741576e6-3bb7-5271-8e0a-e43fcd464a89"
     )
+
+
+@given(st.lists(st.builds(chunk, *[st.text(max_size=6)] * 3, title=st.text(max_size=6)), max_size=3))
+def test_the_corpus_hash_is_that_of_the_payloads_as_json(chunks):
+    """It is stored with every collection and run: another form would make them foreign."""
+    lines = [
+        json.dumps(payload_of(one), ensure_ascii=False, sort_keys=True) + "\n"
+        for one in sorted(chunks, key=lambda one: one.key)
+    ]
+    assert corpus_hash(chunks) == hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def test_the_corpus_hash_knows_every_field_and_no_order():

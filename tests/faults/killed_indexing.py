@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import evalkit.qdrant_connection  # noqa: F401 - imported before the first fork
+from evalkit import embedded_store
 from evalkit.embedded_store import EmbeddedStore
 from evalkit.errors import InputError
 from evalkit.evaluation import evaluate
@@ -21,6 +22,7 @@ from evalkit.settings import EvaluateSettings, IndexSettings
 from evalkit.stores import open_store
 
 DATASET = "worker-runbooks"
+embedded_store.FLUSH = 4  # a batch; what is not flushed is lost with the process
 METHODS = ("create", "index_fields", "upsert", "delete", "finish", "write_state", "drop")
 
 
