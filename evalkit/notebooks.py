@@ -1,6 +1,7 @@
 """Runs a notebook with Papermill: parameters checked before, failed ones kept, nothing half-done."""
 
 import logging
+import os
 import re
 import tempfile
 import time
@@ -30,6 +31,7 @@ _ERRORS = {error.__name__: error for error in (InputError, InfrastructureError, 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _KERNEL_STDERR = "kernel-stderr.txt"
 _SHOWN_LINES = 6
+_SOCKET_PATH = 103  # bytes that the path of a socket may have on macOS; 107 on Linux
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def _execute(
 ) -> _Failure | None:
     """Run the cells, saving to `draft` as they go; give the reason when they do not all end well."""
     end = time.monotonic() + timeout
-    kernel = {"transport": "ipc", "connection_file": str(draft.parent / "kernel.json")}
+    connection = draft.parent / "kernel.json"
+    kernel = {"transport": _transport(connection), "connection_file": str(connection)}
     try:
         with _quiet("papermill"):
             execute_notebook(
@@ -170,6 +173,12 @@ def _execute(
         text = f"{error}" + (f"; its last words: {said[-800:]}" if said else "; did it run out of memory?")
         return _Failure("DeadKernelError", text, _last_started(draft))
     return _first_error(_read(draft))
+
+
+def _transport(connection: Path) -> str:
+    """Sockets beside the connection file, unless its path is longer than a socket's may be: then ports."""
+    socket = connection.with_name(f"{connection.stem}-ipc-00")
+    return "ipc" if len(os.fsencode(socket)) <= _SOCKET_PATH else "tcp"
 
 
 @contextmanager

@@ -99,6 +99,18 @@ def test_a_notebook_that_ends_well_is_stored_trusted_collapsed_and_without_our_p
 
 
 @pytest.mark.notebook
+def test_the_folder_for_temporary_files_may_be_too_deep_for_a_socket(tmp_path, monkeypatch, capfd):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    path = write_notebook(tmp_path, "print(number)")
+    executed = run_notebook(path, {}, tmp_path / "out.ipynb", progress=False)
+    assert executed.cells[-1].outputs[0].text == "1\n"
+    assert list(folder.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.notebook
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
