@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from evalkit.collector import collector_spared
 from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, query_prompt
-from evalkit.errors import InfrastructureError, some
+from evalkit.errors import InfrastructureError, counted, some
 from evalkit.indexing import open_for_evaluation
 from evalkit.points import Filter, Store
 from evalkit.provenance import code_record
@@ -148,7 +148,12 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
         counts={**subject_counts(subject), **counts},
         timings=stages.seconds,
         checks=checks,
-        notices=(*subject.labels.notices, *opened.notices, *warnings),
+        notices=(
+            *subject.labels.notices,
+            *opened.notices,
+            *warnings,
+            *small_corpus(settings.ks, subject_counts(subject)),
+        ),
     )
     return Evaluation(record=record, **vars(tables))
 
@@ -187,6 +192,17 @@ def subject_counts(subject: Labelled) -> dict[str, int]:
         "facts": len(facts),
         "facts_lost_to_chunking": int(facts["lost"].sum()),
     }
+
+
+def small_corpus(ks: Sequence[int], counts: Mapping[str, int]) -> Iterator[str]:
+    """Say that the largest K takes in half of the eligible chunks at least, so that scores there mean little."""
+    eligible = counts["eligible_chunks"]
+    if 2 * ks[-1] >= eligible:
+        held = "half of the corpus or more" if ks[-1] < eligible else "the whole corpus"
+        yield (
+            f"K = {ks[-1]} of {counted(eligible, 'eligible passage')}: a ranking holds {held}; "
+            "read the scores of smaller K"
+        )
 
 
 def _question_vectors(

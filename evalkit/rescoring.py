@@ -10,7 +10,14 @@ import pandas as pd
 
 from evalkit.checks import compare_prefixes, ties_at_cutoff
 from evalkit.errors import InputError, some
-from evalkit.evaluation import Evaluation, dataset_record, new_run_id, search_filter, subject_counts
+from evalkit.evaluation import (
+    Evaluation,
+    dataset_record,
+    new_run_id,
+    search_filter,
+    small_corpus,
+    subject_counts,
+)
 from evalkit.exchange import only_chunks, rankings_from_file
 from evalkit.provenance import code_record
 from evalkit.records import Checks, ModelRecord, RunRecord, SearchRecord, StoreRecord
@@ -192,6 +199,7 @@ def _evaluation(
             f"{len(missing)} of {len(asked)} questions have no ranking and count as empty: {some(missing, 10)}"
         )
     ks = source.search.ks
+    notices += small_corpus(ks, subject_counts(subject))
     tables = make_tables(
         subject.dataset,
         subject.chunks,

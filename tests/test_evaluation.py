@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.evaluation import evaluate
+from evalkit.evaluation import evaluate, small_corpus
 from evalkit.indexing import index
 from evalkit.measures import MEASURES, means
+from evalkit.rescoring import score_run_again
 from evalkit.runs import load_run
 from evalkit.settings import EvaluateSettings, IndexSettings
+from evalkit.summary import summarize
+from evalkit.views import overview
 from tests.conftest import copied
+from tests.htmlparts import text_of
 
 EXPECTED = Path(__file__).parent / "expected"
 DATASETS = ("worker-runbooks", "platform-runbooks")
@@ -143,6 +147,31 @@ def test_nothing_indexed_is_said(outputs):
 def test_a_passed_deadline_ends_the_run(example_runs):
     with pytest.raises(InfrastructureError, match="deadline"):
         evaluate(EvaluateSettings.checked(dataset="worker-runbooks", deadline=0.001))
+
+
+@pytest.mark.parametrize(
+    ("k", "eligible", "said"),
+    [
+        (3, 7, []),
+        (4, 8, ["K = 4 of 8 eligible passages: a ranking holds half of the corpus or more"]),
+        (10, 11, ["K = 10 of 11 eligible passages: a ranking holds half of the corpus or more"]),
+        (11, 11, ["K = 11 of 11 eligible passages: a ranking holds the whole corpus"]),
+        (1, 1, ["K = 1 of 1 eligible passage: a ranking holds the whole corpus"]),
+    ],
+)
+def test_a_k_near_the_size_of_the_corpus_is_pointed_out(k, eligible, said):
+    found = list(small_corpus((1, k) if k > 1 else (1,), {"eligible_chunks": eligible}))
+    assert [text.split("; ")[0] for text in found] == said
+
+
+def test_a_k_near_the_size_of_the_corpus_is_noticed_in_the_run_its_summary_and_its_page(example_runs):
+    small, large = (load_run(example_runs[name]) for name in ("worker-runbooks", "platform-runbooks"))
+    (notice,) = small.record.notices
+    assert notice.startswith("K = 10 of 7 eligible passages: a ranking holds the whole corpus")
+    assert large.record.notices == ()
+    assert notice in summarize(small).splitlines()
+    assert notice in text_of(overview.verdict(small))
+    assert score_run_again(small).record.notices[-1] == notice
 
 
 def test_indexing_again_embeds_nothing(example_runs, example_outputs, tmp_path, monkeypatch):
