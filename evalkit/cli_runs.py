@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from evalkit.cli_options import ChunkingOption, EmbedderOption, ModelOption, ProfileOption
+from evalkit.cli_options import (
+    ChunkingOption,
+    EmbedderOption,
+    EmbeddingsOption,
+    ModelOption,
+    ProfileOption,
+)
 from evalkit.errors import InputError
 
 app = typer.Typer()
@@ -100,6 +106,7 @@ def verify(
     model: ModelOption = "embeddinggemma:300m",
     profile: ProfileOption = None,
     chunking: ChunkingOption = None,
+    embeddings: EmbeddingsOption = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Embed every passage again, not a sample of 64.")
     ] = False,
@@ -113,7 +120,9 @@ def verify(
     if dataset is None:
         findings = verification.verify_run(read_run(subject), sample)
     else:
-        settings = EmbeddingSettings.checked(embedder=embedder, model=model, profile=profile)
+        settings = EmbeddingSettings.checked(
+            embedder=embedder, model=model, profile=profile, embeddings=embeddings
+        )
         findings = verification.verify_stored(subject, dataset, settings, chunking, sample)
     for finding in findings:
         typer.echo(f"{finding.verdict:>16}  {finding.claim}: {finding.detail}")

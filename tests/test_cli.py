@@ -1,6 +1,7 @@
 """The command line as a user types it: outputs, refusals, exit codes."""
 
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from evalkit import paths
 from evalkit.cli import app, main
 from evalkit.runs import load_run
 from tests.conftest import copied
@@ -183,6 +185,21 @@ def test_verify_a_collection(evalkit):
     assert "compared 11 points, 11 payloads, 11 vectors" in out
     code, _, _ = evalkit("verify", collection, "--dataset", "platform-runbooks")
     assert code == 2
+
+
+def test_verify_a_collection_by_vectors_of_a_folder_of_their_own(evalkit, tmp_path):
+    collection = load_run("latest").record.store.collection
+    verify = ("verify", collection, "--dataset", "worker-runbooks", "--embeddings", tmp_path / "ours")
+    code, _, err = evalkit(*verify)
+    assert (code, f"{tmp_path}/ours: no such folder" in err) == (2, True)
+    shutil.copytree(paths.embeddings_folder(), tmp_path / "ours")
+    assert evalkit(*verify)[0] == 0
+    model = tmp_path / "ours" / "model.json"
+    model.write_text(re.sub(r'"digest": "[^"]*"', '"digest": "sha256:other"', model.read_text()))
+    code, out, _ = evalkit(*verify)
+    assert code == 2
+    assert "differs  collection was embedded by this model and profile" in out
+    assert "sha256:other" in out
 
 
 def test_rankings_of_a_run_and_of_a_file_give_equal_scores(evalkit, tmp_path):
