@@ -188,7 +188,7 @@ def evidence_under(dataset, version, order):
     return facts, {chunk.chunk_id: fold(chunk.text) for chunk in chunks}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(made=labelled(), order=st.randoms(use_true_random=False))
 def test_rechunking_never_changes_which_sentence_is_evidence(made, order):
     body, quotes = made
@@ -203,10 +203,10 @@ def test_rechunking_never_changes_which_sentence_is_evidence(made, order):
         table, texts = evidence_under(dataset, version, order)
         assert table["text"].tolist() == [fact.fact for fact in facts]
         assert table["found"].equals(~table["lost"])
+        assert version != OTHER or not table["lost"].any()
         for row, quote in zip(table.itertuples(), quotes, strict=True):
             # Whole in some chunk: the same sentence is the evidence. Whole in none: the fact is lost, not moved.
             assert row.lost == (not any(quote in text for text in texts.values()))
             if not row.lost:
                 assert (row.document_id, row.quote) == ("d", quote)
                 assert quote in texts[row.chunk_id]
-    assert not evidence_under(dataset, OTHER, order)[0]["lost"].any()

@@ -3,6 +3,7 @@
 import ast
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -35,6 +36,7 @@ REFUSED = {
 SAFE_LOADERS = {"_Loader", "CBaseLoader", "CSafeLoader", "SafeLoader"}
 
 
+@cache
 def sources() -> dict[str, str]:
     """All code that is installed or run as a notebook."""
     found = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "evalkit").rglob("*.py")}
