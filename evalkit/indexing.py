@@ -131,6 +131,12 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
     dataset, version = subject.dataset, subject.chunking
     wanted = by_point_id(subject.chunks)
     chunks = tuple(wanted.values())
+    sizes = {
+        "documents": len(dataset.documents),
+        "chunks": len(chunks),
+        "eligible_chunks": sum(map(dataset.is_eligible, chunks)),
+    }
+    notices = subject.labels.notices
     with (
         open_embedder(settings) as embedder,
         VectorCache() as cache,
@@ -139,6 +145,7 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
     ):
         name = collection_name(settings, dataset, embedder.identity)
         state = expected_state(dataset, version, chunks, embedder)
+        del subject, dataset  # a large one is as much again as its chunks, which are all that is written
         job = Writing(store, name, wanted, embedder, cache, settings, state, progress)
         job.timings["prepare"] = round(time.perf_counter() - start, 3)
         outcome, ignored = write(job)
@@ -151,14 +158,6 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
             _refuse_changed(name, store, verification)
         else:
             _complete(job, verification)
-        counts = {
-            "documents": len(dataset.documents),
-            "chunks": len(chunks),
-            "eligible_chunks": sum(map(dataset.is_eligible, chunks)),
-            **job.counts,
-            **embedder.counts,
-            **store.counts,
-        }
         return IndexReport(
             collection=name,
             store=store.kind,
@@ -166,10 +165,10 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
             outcome=outcome,
             identity=embedder.identity,
             fingerprint=state.fingerprint,
-            counts=counts,
+            counts={**sizes, **job.counts, **embedder.counts, **store.counts},
             verification=verification,
             timings=job.timings,
-            notices=(*subject.labels.notices, *ignored, *embedder.identity.warnings),
+            notices=(*notices, *ignored, *embedder.identity.warnings),
         )
 
 

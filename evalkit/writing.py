@@ -176,25 +176,32 @@ def _points(job: Writing, ids: Sequence[str]) -> list[Point]:
 
 
 def _send(job: Writing, ids: Sequence[str]) -> None:
-    """Embed and write batch by batch; the next batch is embedded while `parallel` others are on their way."""
+    """Embed and write batch by batch."""
     start = time.perf_counter()
-    workers = job.settings.parallel if job.store.kind == "server" else 1
     size = job.settings.upsert_batch
-
-    def settle(finished: set[Future[int]]) -> None:
-        job.counts["sent"] += sum(future.result() for future in finished)
+    batches = (_points(job, ids[first : first + size]) for first in range(0, len(ids), size))
+    # The embedded engine holds the interpreter while it writes: threads would gain nothing.
+    sent = (
+        _in_parallel(job, batches) if job.store.kind == "server" else (_upsert(job, one) for one in batches)
+    )
+    for number in sent:
+        job.counts["sent"] += number
         job.progress(Progress(job.counts["sent"], len(ids), time.perf_counter() - start))
 
-    def upsert(points: list[Point]) -> int:
-        job.store.upsert(job.collection, points)
-        return len(points)
 
+def _upsert(job: Writing, points: list[Point]) -> int:
+    job.store.upsert(job.collection, points)
+    return len(points)
+
+
+def _in_parallel(job: Writing, batches: Iterator[list[Point]]) -> Iterator[int]:
+    """Embed the next batch while `parallel` others are on their way; gives the points of each that has arrived."""
+    workers = job.settings.parallel
     with ThreadPoolExecutor(workers) as pool:
         pending: set[Future[int]] = set()
-        for first in range(0, len(ids), size):
-            batch = _points(job, ids[first : first + size])
+        for batch in batches:
             if len(pending) >= workers:
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                settle(finished)
-            pending.add(pool.submit(upsert, batch))
-        settle(wait(pending).done)
+                yield sum(future.result() for future in finished)
+            pending.add(pool.submit(_upsert, job, batch))
+        yield from (future.result() for future in wait(pending).done)
