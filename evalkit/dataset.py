@@ -3,94 +3,34 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
-
-from pydantic import Field
+from typing import Any, Literal, Protocol
 
 from evalkit import paths
-from evalkit.datafiles import (
-    Mapping,
-    matching,
-    parse_yaml,
-    read_json_lines,
-    read_text,
-)
+from evalkit.datafiles import parse_yaml, read_text
+from evalkit.documents import Document, read_documents
 from evalkit.errors import refuse
-from evalkit.fields import LISTED, Allowed, Id, Lines, Record, Split, Text, WholeNumber, checked, shown
+from evalkit.fields import Allowed, Id, Record, Text, checked
+from evalkit.questions import Case, Fact, PositionalLabel, Quote, Remains, Unsupported, read_questions
+
+__all__ = [
+    "Case",
+    "Dataset",
+    "Document",
+    "Fact",
+    "PositionalLabel",
+    "Quote",
+    "Unread",
+    "Unsupported",
+    "load_dataset",
+    "read_dataset",
+]
 
 DESCRIPTION = "dataset.yaml"
-
-
-class _FrontMatter(Record):
-    document_id: Id
-    title: Text
-    document_type: Id
-    publication_state: Id
-
-
-class _Written(_FrontMatter):
-    body: Lines
-
-
-class Document(_Written):
-    r"""One source text.
-
-    Attributes
-    ----------
-    body
-        Text below the front matter, line ends as ``\n``, white space around it stripped.
-    source
-        File within the data set's folder, and line of a JSONL file, for messages.
-    """
-
-    source: str = ""
-
-
-class Quote(Record):
-    """Verbatim text of one document."""
-
-    document: Id
-    quote: Text
-
-
-class Fact(Record):
-    """One fact that a complete answer needs; any of its quotes is enough."""
-
-    fact: Text
-    quotes: Annotated[tuple[Quote, ...], Field(min_length=1)]
-
-
-class PositionalLabel(Record):
-    """Grade of a chunk of the data set's own chunking version."""
-
-    document: Id
-    chunk: Id
-    grade: WholeNumber = 2
-
-
-class _Question(Record):
-    id: Id
-    split: Split | None = None
-    question: Text
-
-
-class Case(_Question):
-    """An answerable question with its labels."""
-
-    category: Text
-    relevant: Annotated[tuple[PositionalLabel, ...], LISTED] = ()
-    evidence: Annotated[tuple[Fact, ...], LISTED] = ()
-    supporting: Annotated[tuple[Quote, ...], LISTED] = ()
-
-
-class Unsupported(_Question):
-    """A question that no eligible chunk answers."""
-
-    category: Text | None = None
 
 
 class Eligibility(Record):
@@ -113,20 +53,29 @@ class _Description(Record):
     judgments: Literal["complete", "partial"]
 
 
-class _CasesFile(Record):
-    """What a YAML cases file holds; its entries are checked one by one."""
+@dataclass(frozen=True)
+class Unread:
+    """What of a data set cannot be read; it is refused, and `labels.guard` looks at the rest in the same round.
 
-    answerable: Annotated[tuple[Any, ...], LISTED] = ()
-    unsupported: Annotated[tuple[Any, ...], LISTED] = ()
+    Attributes
+    ----------
+    documents
+        File (JSONL: and line) of each document at fault to its ``document_id``; None where that cannot be told.
+    questions
+        What remains of the questions at fault.
+    """
+
+    documents: dict[str, str | None] = field(default_factory=dict)
+    questions: tuple[Remains, ...] = ()
 
 
 class HasType(Protocol):
     """What eligibility looks at: a document or a chunk."""
 
     @property
-    def document_type(self) -> str: ...  # noqa: D102
+    def document_type(self) -> str: ...
     @property
-    def publication_state(self) -> str: ...  # noqa: D102
+    def publication_state(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -141,6 +90,8 @@ class Dataset:
         Folder of ``dataset.yaml``.
     cases_file
         Name of the cases file within the folder, for messages.
+    unread
+        Empty unless `read_dataset` listed faults.
     """
 
     name: str
@@ -154,6 +105,7 @@ class Dataset:
     unsupported: tuple[Unsupported, ...]
     folder: Path
     cases_file: str
+    unread: Unread = field(default_factory=Unread)
 
     @property
     def argument(self) -> str:
@@ -250,10 +202,12 @@ def read_dataset(dataset: str | Path) -> tuple[Dataset | None, list[str]]:
     text = read_text(folder, DESCRIPTION, DESCRIPTION, faults)
     described = None if text is None else parse_yaml(text, DESCRIPTION, faults)
     description = None if faults else checked(_Description, described, DESCRIPTION, faults)
+    unread: dict[str, str | None] = {}
     if description is None:
+        _list_faults_of_files(folder, described, faults)
         return None, faults
-    documents = tuple(_documents(folder, description.documents, faults))
-    cases, unsupported = _questions(folder, description.cases, faults)
+    documents = tuple(read_documents(folder, description.documents, faults, unread))
+    cases, unsupported, remains = read_questions(folder, description.cases, faults)
     loaded = Dataset(
         **description.model_dump(exclude={"documents", "cases", "eligibility"}),
         eligibility=description.eligibility.model_dump(exclude_none=True),
@@ -262,101 +216,15 @@ def read_dataset(dataset: str | Path) -> tuple[Dataset | None, list[str]]:
         unsupported=unsupported,
         folder=folder,
         cases_file=description.cases,
+        unread=Unread(unread, remains),
     )
     return loaded, faults
 
 
-def _documents(folder: Path, pattern: str, faults: list[str]) -> Iterator[Document]:
-    """Read the documents one after another; only their ids are kept here."""
-    place = f"{DESCRIPTION}: documents"
-    read = _json_documents if pattern.endswith(".jsonl") else _markdown_documents
-    sources: dict[str, str] = {}
-    for document in read(folder, pattern, place, faults):
-        first = sources.get(document.document_id)
-        if first is None:
-            sources[document.document_id] = document.source
-            yield document
-        else:
-            faults.append(
-                f"{document.source}: document_id {document.document_id!r} stands in {first} already"
-            )
-
-
-def _json_documents(folder: Path, name: str, place: str, faults: list[str]) -> Iterator[Document]:
-    found = False
-    for source, value in read_json_lines(folder, name, place, faults):
-        found = True
-        yield from _placed(checked(_Written, value, source, faults), source)
-    if not found and not faults:
-        faults.append(f"{name}: no documents; write one JSON object a line")
-
-
-def _markdown_documents(folder: Path, pattern: str, place: str, faults: list[str]) -> Iterator[Document]:
-    for name in matching(folder, pattern, place, faults):
-        text = read_text(folder, name, place, faults)
-        if text is None:
-            continue
-        lines = text.split("\n")
-        end = next((number for number, line in enumerate(lines) if number and line.rstrip() == "---"), 0)
-        if lines[0].rstrip() != "---" or not end:
-            wanted = ", ".join(_FrontMatter.model_fields)
-            faults.append(f"{name}:1: no front matter; begin the file with {wanted} between two lines of ---")
-            continue
-        known = len(faults)
-        fields = parse_yaml("\n".join(lines[1:end]), name, faults, first_line=2)
-        if len(faults) > known:
-            continue
-        if isinstance(fields, dict) and "body" not in fields:
-            body = "\n".join(lines[end + 1 :])
-            yield from _placed(checked(_Written, {**fields, "body": body}, name, faults), name)
-        else:
-            checked(_FrontMatter, fields, name, faults)
-
-
-def _placed(written: _Written | None, source: str) -> Iterator[Document]:
-    if written is not None:
-        yield Document.model_construct(**dict(written), source=source)
-
-
-def _questions(
-    folder: Path, name: str, faults: list[str]
-) -> tuple[tuple[Case, ...], tuple[Unsupported, ...]]:
-    """Read the cases file, whose form its ending tells."""
-    known = len(faults)
-    read = _json_questions if name.endswith(".jsonl") else _yaml_questions
-    cases: list[Case] = []
-    unsupported: list[Unsupported] = []
-    for answerable, place, value in read(folder, name, faults):
-        name_given = value.get("id") if isinstance(value, dict) else None
-        named = place if name_given is None else f"{place}: case {shown(name_given)}"
-        if answerable:
-            cases += filter(None, [checked(Case, value, named, faults)])
-        else:
-            unsupported += filter(None, [checked(Unsupported, value, named, faults)])
-    if not cases and not unsupported and len(faults) == known:
-        faults.append(f"{name}: no questions; list them under answerable and unsupported")
-    return tuple(cases), tuple(unsupported)
-
-
-def _json_questions(folder: Path, name: str, faults: list[str]) -> Iterator[tuple[bool, str, Any]]:
-    for place, value in read_json_lines(folder, name, f"{DESCRIPTION}: cases", faults):
-        answerable = value.pop("answerable", True)
-        if isinstance(answerable, bool):
-            yield answerable, place, value
-        else:
-            faults.append(f"{place}: answerable: wanted true or false, found {shown(answerable)}")
-
-
-def _yaml_questions(folder: Path, name: str, faults: list[str]) -> Iterator[tuple[bool, str, Any]]:
-    text = read_text(folder, name, f"{DESCRIPTION}: cases", faults)
-    if text is None:
-        return
-    known = len(faults)
-    content = parse_yaml(text, name, faults)
-    lists = checked(_CasesFile, content or {}, name, faults) if len(faults) == known else None
-    if lists is None:
-        return
-    for answerable, values in ((True, lists.answerable), (False, lists.unsupported)):
-        for value in values:
-            place = f"{name}:{value.line}" if isinstance(value, Mapping) else name
-            yield answerable, place, value
+def _list_faults_of_files(folder: Path, described: object, faults: list[str]) -> None:
+    """List the faults of the files that a faulty description names."""
+    named = described if isinstance(described, dict) else {}
+    if isinstance(documents := named.get("documents"), str):
+        deque(read_documents(folder, documents, faults, {}), maxlen=0)
+    if isinstance(cases := named.get("cases"), str):
+        read_questions(folder, cases, faults)

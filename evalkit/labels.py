@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from evalkit.chunking import Chunk
-from evalkit.dataset import Case, Dataset, PositionalLabel, Quote
-from evalkit.errors import refuse, some
-from evalkit.wording import closest_span, fold
+from evalkit.dataset import Case, Dataset
+from evalkit.errors import refuse
+from evalkit.passages import Passages
+from evalkit.questions import Remains
+from evalkit.wording import fold
 
-__all__ = ["Labels", "Passages", "fold", "guard", "resolve_labels"]
+__all__ = ["Labels", "fold", "guard", "resolve_labels"]
 
-GRADES = (0, 1, 2)
 ANSWERS, SUPPORTS = 2, 1
 _DTYPES = {
     **dict.fromkeys(("case_id", "document_id", "chunk_id", "text", "first_quote"), "str"),
@@ -54,105 +55,6 @@ class Labels:
     notices: tuple[str, ...] = ()
 
 
-class Passages:
-    """The chunks that labels can name, with the folded texts of documents and chunks that were asked for."""
-
-    def __init__(self, dataset: Dataset, chunks: Sequence[Chunk]) -> None:
-        versions = sorted({chunk.chunking_version for chunk in chunks})
-        if len(versions) != 1:
-            found = ", ".join(versions) or "no chunks"
-            refuse(f"chunks of data set {dataset.name!r}", [f"want one chunking version, found {found}"])
-        self.version = versions[0]
-        self.own = self.version == dataset.chunking
-        self._dataset = dataset
-        self._documents = {document.document_id: document for document in dataset.documents}
-        self._chunks: dict[str, list[Chunk]] = defaultdict(list)
-        for chunk in chunks:
-            self._chunks[chunk.document_id].append(chunk)
-        self._texts: dict[str, dict[str, str]] = {}
-        self._bodies: dict[str, str] = {}
-
-    def eligible(self) -> Iterator[Chunk]:
-        """Give the eligible chunks in order."""
-        for document_id, chunks in self._chunks.items():
-            if document_id in self._documents and self._dataset.is_eligible(self._documents[document_id]):
-                yield from chunks
-
-    def document_fault(self, document_id: str) -> str | None:
-        """Say why a label cannot name this document; None if it can."""
-        document = self._documents.get(document_id)
-        if document is None:
-            return f"document {document_id!r} does not exist; name one of the data set's documents"
-        if not self._dataset.is_eligible(document):
-            return (
-                f"document {document_id!r} is not eligible (document_type {document.document_type!r}, "
-                f"publication_state {document.publication_state!r}); label eligible documents only"
-            )
-        return None
-
-    def chunk_fault(self, label: PositionalLabel) -> str | None:
-        """Say why a label cannot name this chunk with this grade; None if it can."""
-        fault = self.document_fault(label.document)
-        if fault is None and label.chunk not in (known := self.texts(label.document)):
-            there = some(known, 20)
-            fault = f"chunk {label.chunk!r} does not exist in document {label.document!r}; it has {there}"
-        if label.grade not in GRADES:
-            wrong = f"grade {label.grade} of chunk {label.chunk!r} in document {label.document!r}; grades are 0, 1, 2"
-            fault = f"{wrong}; also, {fault}" if fault else wrong
-        return fault
-
-    def raw(self, document_id: str) -> str:
-        """Give the body of a document as it is written."""
-        return self._documents[document_id].body
-
-    def body(self, document_id: str) -> str:
-        """Give the folded body of a document."""
-        if document_id not in self._bodies:
-            self._bodies[document_id] = fold(self.raw(document_id))
-        return self._bodies[document_id]
-
-    def texts(self, document_id: str) -> dict[str, str]:
-        """Give the folded text of each chunk of a document by chunk id; empty for an unknown document."""
-        if document_id not in self._texts:
-            chunks = self._chunks.get(document_id, ())
-            self._texts[document_id] = {chunk.chunk_id: fold(chunk.text) for chunk in chunks}
-        return self._texts[document_id]
-
-    def holders(self, quote: Quote) -> tuple[list[str], str | None]:
-        """Name the chunks that hold a quote, and the fault of a quote that cannot be used."""
-        fault = self.document_fault(quote.document)
-        if fault:
-            return [], fault
-        text = fold(quote.quote)
-        times = occurrences(self.body(quote.document), text)
-        chunk_ids = [name for name, chunk in self.texts(quote.document).items() if text in chunk]
-        named = f"quote {text!r}"
-        if times == 0:
-            hint = self._hint(quote.document, text)
-            return [], f"{named} is nowhere in document {quote.document!r}; copy it word for word{hint}"
-        if times > 1:
-            return (
-                chunk_ids,
-                f"{named} stands more than once in document {quote.document!r}; quote more words",
-            )
-        if self.own and not chunk_ids:
-            return (
-                [],
-                f"{named} is cut by a chunk border of document {quote.document!r}; quote what one chunk holds",
-            )
-        return chunk_ids, None
-
-    def _hint(self, document_id: str, text: str) -> str:
-        match = closest_span(text, self.body(document_id))
-        close = f"; closest there ({match.likeness:.0f} % alike): {match.text!r}" if match else ""
-        elsewhere = [
-            other
-            for other, document in self._documents.items()
-            if self._dataset.is_eligible(document) and text in self.body(other)
-        ]
-        return close + (f"; it stands in {some(map(repr, elsewhere))}" if elsewhere else "")
-
-
 def resolve_labels(dataset: Dataset, chunks: Sequence[Chunk]) -> Labels:
     """Turn labels into judgments and places of facts, or refuse them.
 
@@ -186,6 +88,8 @@ def guard(dataset: Dataset, passages: Passages) -> tuple[Labels, list[str]]:
     faults = _repeats(dataset)
     for case in dataset.cases:
         faults += [f"{dataset.cases_file}: case {case.id!r}: {fault}" for fault in found.add(case, passages)]
+    for remains in dataset.unread.questions:
+        faults += [f"{remains.place}: {fault}" for fault in _faults_of_remains(remains, passages)]
     if found.positional_only:
         faults.append(
             f"{dataset.cases_file}: positional labels hold for {dataset.chunking} only, not for {passages.version}; "
@@ -194,22 +98,17 @@ def guard(dataset: Dataset, passages: Passages) -> tuple[Labels, list[str]]:
     return found.labels(passages.version), faults
 
 
-def occurrences(body: str, text: str) -> int:
-    """Count where a text stands in a body, overlapping places included, up to two."""
-    first = body.find(text)
-    return 0 if first < 0 else 1 if body.find(text, first + 1) < 0 else 2
-
-
 def _repeats(dataset: Dataset) -> list[str]:
     """List case ids that stand twice and questions that are asked twice."""
-    questions = dataset.questions
+    remains = [question for question in dataset.unread.questions if question.id]
+    questions = [*dataset.questions, *remains]
     faults = [
         f"{dataset.cases_file}: case {name!r}: the id stands {times} times; give each question its own id"
         for name, times in Counter(question.id for question in questions).items()
         if times > 1
     ]
     asked = defaultdict(list)
-    for question in questions:
+    for question in filter(lambda one: one.question, questions):
         asked[fold(question.question).casefold()].append(question)
     for same in asked.values():
         if len(same) == 1:
@@ -304,6 +203,16 @@ def _table(rows: Sequence[tuple[object, ...]], names: str) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=columns).astype({column: _DTYPES[column] for column in columns})
     keys = [column for column in columns if column not in ("grade", "text", "first_quote", "lost")]
     return table.sort_values(keys, ignore_index=True)
+
+
+def _faults_of_remains(remains: Remains, passages: Passages) -> Iterator[str]:
+    """Check each label of a faulty case by itself; what all of them say together is not known."""
+    for path, label in remains.relevant if passages.own else ():
+        if fault := passages.chunk_fault(label):
+            yield f"{path}: {fault}"
+    for path, quote in remains.quotes:
+        if fault := passages.holders(quote)[1]:
+            yield f"{path}: {fault}"
 
 
 def _positional(case: Case, passages: Passages, positional: dict[Place, int]) -> Iterator[str]:

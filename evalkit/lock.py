@@ -7,16 +7,16 @@ one label is a change of one line. White space is folded, so that wrapping a par
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from evalkit.chunking import sentences
 from evalkit.datafiles import read_json_lines
-from evalkit.dataset import Dataset
+from evalkit.dataset import Dataset, PositionalLabel, Quote
 from evalkit.fields import Record, checked
 from evalkit.files import write_whole
-from evalkit.labels import Passages, occurrences
+from evalkit.passages import Passages, occurrences
 from evalkit.wording import fold
 
 LOCK = "labels.lock"
@@ -59,23 +59,32 @@ def standings(dataset: Dataset, passages: Passages) -> dict[Key, Standing]:
     its document exactly once, and a label on a chunk or document that is not there, stand on nothing.
     """
     cases: dict[Key, dict[str, None]] = defaultdict(dict)
-    for case in dataset.cases:
-        for label in case.relevant if passages.own else ():
-            cases[Key("chunk", label.document, label.chunk)][case.id] = None
-        for quote in (*(quote for fact in case.evidence for quote in fact.quotes), *case.supporting):
-            cases[Key("sentence", quote.document, fold(quote.quote))][case.id] = None
+    for name, positional, quotes in _labels(dataset):
+        for label in positional if passages.own else ():
+            cases[Key("chunk", label.document, label.chunk)][name] = None
+        for quote in quotes:
+            cases[Key("sentence", quote.document, fold(quote.quote))][name] = None
     split: dict[str, list[str]] = {}
     found = {}
     for key in sorted(cases):
         text = None
         if key.kind == "chunk":
             text = passages.texts(key.document).get(key.label)
-        elif not passages.document_fault(key.document):
+        elif passages.usable(key.document):
             if key.document not in split:
                 split[key.document] = sentences(passages.raw(key.document))
             text = around(key.label, passages.body(key.document), split[key.document])
         found[key] = Standing(tuple(cases[key]), text)
     return found
+
+
+def _labels(dataset: Dataset) -> Iterator[tuple[str, list[PositionalLabel], list[Quote]]]:
+    """Give the labels of each case, also those that can be read of a case with faults."""
+    for case in dataset.cases:
+        quotes = [quote for fact in case.evidence for quote in fact.quotes]
+        yield case.id, [*case.relevant], [*quotes, *case.supporting]
+    for remains in dataset.unread.questions:
+        yield remains.id, [label for _, label in remains.relevant], [quote for _, quote in remains.quotes]
 
 
 def around(quote: str, body: str, parts: Sequence[str]) -> str | None:

@@ -7,17 +7,18 @@ The chunks that a quote reaches are in no lock: they follow the quote.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 from evalkit import paths
-from evalkit.chunking import VERSIONS, Chunk, cut_documents, sentences, unknown_version
+from evalkit.chunking import VERSIONS, Chunk, cut_documents, unknown_version
 from evalkit.collector import collector_paused
 from evalkit.dataset import DESCRIPTION, Dataset, read_dataset
 from evalkit.errors import refuse
-from evalkit.labels import Labels, Passages, guard
-from evalkit.lock import LOCK, Key, around, read_lock, standings, write_lock
-from evalkit.wording import closest_span, closest_text, fold, likeness, word_diff
+from evalkit.labels import Labels, guard
+from evalkit.lock import LOCK, Key, read_lock, standings, write_lock
+from evalkit.passages import Passages
+from evalkit.proposals import Proposal, Proposals
+from evalkit.wording import word_diff
 
 ACCEPT = "look at `evalkit labels diff`, mend the labels, then `evalkit labels accept`"
 
@@ -30,25 +31,6 @@ class Labelled:
     chunking: str
     chunks: tuple[Chunk, ...]
     labels: Labels
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A label that may stand for a reviewed text; never taken by itself.
-
-    Attributes
-    ----------
-    label
-        As it could stand in the cases file.
-    text
-        What it would stand on: a chunk, or the sentences around a quote.
-    likeness
-        Of the chunk to the reviewed one, or of the quote to the old quote, in per cent.
-    """
-
-    label: str
-    text: str
-    likeness: float
 
 
 @dataclass(frozen=True)
@@ -96,11 +78,13 @@ class LabelReview:
     unreviewed
         Labels without a reviewed text: noticed, no faults.
     dropped
-        Reviewed texts that no label names any more.
+        Reviewed texts that no label names any more; empty when not every case can be read.
     faults
         Faults of the labels themselves, as the guard lists them, and of the lock.
     notices
         What a run should mention.
+    unchecked
+        Labels that cannot be checked until something else is mended; no faults of their own.
     """
 
     locked: bool
@@ -109,6 +93,7 @@ class LabelReview:
     dropped: tuple[Change, ...]
     faults: tuple[str, ...]
     notices: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
 
 
 def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
@@ -135,7 +120,7 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
     labelled, review = _inspect(dataset, chunking, list_unreviewed=False)
     faults = [*review.faults, *map(_fault, review.changes)]
     if labelled is None or faults:
-        refuse(f"data set {str(dataset)!r}", faults)
+        refuse(f"data set {str(dataset)!r}", faults, "\n".join(map(_unchecked, review.unchecked)))
     return labelled
 
 
@@ -166,17 +151,26 @@ def _inspect(
 ) -> tuple[Labelled | None, LabelReview]:
     """Read, cut, resolve and compare as far as it goes; without a lock the list of all labels can be left out."""
     loaded, faults = read_dataset(dataset)
-    version = chunking or (loaded.chunking if loaded else "")
-    if loaded and version not in VERSIONS:
-        faults.append(f"{DESCRIPTION if chunking is None else 'chunking'}: {unknown_version(version)}")
-        loaded = None
-    chunks = tuple(cut_documents(loaded.documents, version, faults)) if loaded else ()
-    if loaded is None or not chunks:
+    if loaded is None:
         locked = (paths.dataset_folder(dataset) / LOCK).exists()
         return None, LabelReview(locked, (), (), (), tuple(faults), ())
-    passages = Passages(loaded, chunks)
+    version = chunking or loaded.chunking
+    chunks: tuple[Chunk, ...] = ()
+    if version in VERSIONS:
+        chunks = tuple(cut_documents(loaded.documents, version, faults))
+    else:
+        faults.append(f"{DESCRIPTION if chunking is None else 'chunking'}: {unknown_version(version)}")
+    cut = {chunk.document_id for chunk in chunks}
+    uncut = {
+        document.document_id: f"{document.source} can be cut"
+        if version in VERSIONS
+        else "the chunking version is known"
+        for document in loaded.documents
+        if document.document_id not in cut
+    }
+    passages = Passages(loaded, chunks, version, uncut)
     labels, label_faults = guard(loaded, passages)
-    review = _review(loaded, passages, [*faults, *label_faults], list_unreviewed)
+    review = _review(loaded, passages, [*faults, *label_faults], list_unreviewed, whole=not faults)
     notices = (*labels.notices, *review.notices)
     return Labelled(loaded, version, chunks, replace(labels, notices=notices)), review
 
@@ -255,7 +249,7 @@ def describe(review: LabelReview) -> str:
     str
         Faults, then counts of changed, unreviewed and dropped texts with their places.
     """
-    lines = [f"fault: {fault}" for fault in review.faults]
+    lines = [f"fault: {fault}" for fault in review.faults] + list(map(_unchecked, review.unchecked))
     for changes, word in (
         (review.changes, "changed"),
         (review.unreviewed, "new"),
@@ -265,6 +259,10 @@ def describe(review: LabelReview) -> str:
     if not lines:
         lines = ["all labels stand on the texts that were reviewed"]
     return "\n".join(lines if review.locked else [f"no {LOCK} yet", *lines])
+
+
+def _unchecked(labels: str) -> str:
+    return f"not checked: {labels}"
 
 
 def _fault(change: Change) -> str:
@@ -287,17 +285,23 @@ def _texts(change: Change, indent: str) -> str:
 
 
 def _review(
-    dataset: Dataset, passages: Passages, label_faults: Sequence[str], list_unreviewed: bool = True
+    dataset: Dataset,
+    passages: Passages,
+    label_faults: Sequence[str],
+    list_unreviewed: bool = True,
+    whole: bool = True,
 ) -> LabelReview:
     faults = list(label_faults)
     lock = read_lock(dataset.folder, faults)
     reviewed = lock or {}
     now = {} if lock is None and not list_unreviewed else standings(dataset, passages)
-    proposals = _Proposals(passages)
+    proposals = Proposals(passages)
     changes = [
-        proposals.add(Change(key, standing.cases, reviewed[key], standing.text))
+        Change(key, standing.cases, old, standing.text, proposals.find(key, old, standing.text))
         for key, standing in now.items()
-        if key in reviewed and standing.text != reviewed[key]
+        if (old := reviewed.get(key)) is not None
+        and standing.text != old
+        and not passages.awaits(key.document, key.kind)
     ]
     unreviewed = [
         Change(key, standing.cases, None, standing.text)
@@ -307,7 +311,7 @@ def _review(
     dropped = [
         Change(key, (), text, None)
         for key, text in reviewed.items()
-        if key not in now and (passages.own or key.kind == "sentence")
+        if whole and key not in now and (passages.own or key.kind == "sentence")
     ]
     notices = []
     if lock is None:
@@ -319,41 +323,11 @@ def _review(
             f"labelled texts not in {LOCK}: {len(unreviewed)}; review, then `evalkit labels accept`"
         )
     return LabelReview(
-        lock is not None, tuple(changes), tuple(unreviewed), tuple(dropped), tuple(faults), tuple(notices)
+        locked=lock is not None,
+        changes=tuple(changes),
+        unreviewed=tuple(unreviewed),
+        dropped=tuple(dropped),
+        faults=tuple(faults),
+        notices=tuple(notices),
+        unchecked=passages.unchecked,
     )
-
-
-class _Proposals:
-    """Finds where a reviewed text may be now; the corpus is folded once, and only when something changed."""
-
-    def __init__(self, passages: Passages) -> None:
-        self._passages = passages
-
-    @cached_property
-    def _eligible(self) -> dict[tuple[str, str], str]:
-        return {(chunk.document_id, chunk.chunk_id): fold(chunk.text) for chunk in self._passages.eligible()}
-
-    def add(self, change: Change) -> Change:
-        """Add a proposal, if there is one that is nearer to the reviewed text than what stands there now."""
-        proposal = self._for_chunk(change) if change.key.kind == "chunk" else self._for_quote(change)
-        return replace(change, proposal=proposal)
-
-    def _for_chunk(self, change: Change) -> Proposal | None:
-        reviewed, now = change.reviewed or "", change.now or ""
-        own = change.key.document, change.key.label
-        others = [(place, text) for place, text in self._eligible.items() if place != own]
-        match = None if reviewed in now else closest_text(reviewed, [text for _, text in others])
-        if match is None or match.likeness <= likeness(reviewed, now):
-            return None
-        document, chunk = others[match.index][0]
-        return Proposal(f"{{document: {document}, chunk: {chunk}}}", match.text, match.likeness)
-
-    def _for_quote(self, change: Change) -> Proposal | None:
-        if change.now is not None or self._passages.document_fault(change.key.document):
-            return None
-        body = self._passages.body(change.key.document)
-        match = closest_span(change.key.label, body)
-        if match is None:
-            return None
-        sentence = around(match.text, body, sentences(self._passages.raw(change.key.document)))
-        return Proposal(f"quote: {match.text}", sentence or match.text, match.likeness)

@@ -7,6 +7,7 @@ import yaml
 
 from evalkit.chunking import chunk_documents
 from evalkit.dataset import load_dataset
+from evalkit.documents import read_documents
 from evalkit.errors import InputError
 from tests.datasets import OWN, RUNBOOK, case, fact, markdown, write_dataset
 
@@ -176,15 +177,15 @@ def test_every_fault_comes_in_one_error(tmp_path):
         "documents/no-front.md:1: no front matter",
         "documents/broken.md:3: not usable YAML",
         "documents/unknown.md: unknown field titel; did you mean title?",
-        "documents/list.md: entry: should be a valid dictionary",
+        "documents/list.md: entry: should be a mapping of fields",
         "case 'c1': category is missing; add it",
         "case 'c1': unknown field relevnt; did you mean relevant?",
         "case 'c2': split: should be 'development' or 'held-out', found 'test'",
         "case 'c3': evidence[0].quotes: ",
         "case 'c3': evidence[1].fact: is empty",
         "case 'c3': evidence[1].quotes[0].quote is missing",
-        "case 'c4': relevant[0].grade: should be a valid integer",
-        "cases.yaml: entry: should be a valid dictionary or instance of Case, found 'c5'",
+        "case 'c4': relevant[0].grade: should be a whole number",
+        "cases.yaml: entry: should be a mapping of fields, found 'c5'",
         "case ' c6': id: an id has no control or invisible characters",
         "case 'u1': question: is empty",
         "case 'u1': unknown field relevant",
@@ -227,7 +228,7 @@ def test_front_matter_may_not_hold_the_body(tmp_path):
         ({"cases": "../../etc/passwd"}, "dataset.yaml: cases: "),
         ({"cases": "documents"}, "'documents' is not a regular file"),
         ({"name": ""}, "name: "),
-        ({"name": ["x"]}, "name: should be a valid string, found ['x']"),
+        ({"name": ["x"]}, "name: should be text, found ['x']"),
     ],
 )
 def test_faults_of_the_description(folder, fields, part):
@@ -282,7 +283,7 @@ def test_a_file_name_that_cannot_be_shown_is_refused(folder):
         (b"---\ndocument_id: bad\0\n---\nx", "not usable YAML"),
         (b"", "no front matter"),
         (b"---\ndocument_id: bad\n", "no front matter"),
-        (b"---\n---\ntext", "documents/bad.md: entry: should be a valid dictionary"),
+        (b"---\n---\ntext", "documents/bad.md: entry: should be a mapping of fields"),
         (
             b"---\ntitle: a\ntitle: b\n---\ntext",
             "documents/bad.md:3: not usable YAML: field 'title' stands more than once",
@@ -335,14 +336,14 @@ def test_crlf_and_byte_order_marks_change_nothing(folder):
         ("", "cases.yaml: no questions"),
         ("answerable: []\n", "cases.yaml: no questions"),
         ("answerable: {}\n", "answerable: should be a list"),
-        ("- a\n", "cases.yaml: entry: should be a valid dictionary"),
+        ("- a\n", "cases.yaml: entry: should be a mapping of fields"),
         ("cases: []\n", "unknown field cases"),
         ("answerable:\n- {id: a\n", "cases.yaml:3: not usable YAML"),
         ("a: 1\n---\nb: 2\n", "cases.yaml:2: not usable YAML: but found another document"),
         ("answerable: &a [*a]\n", "an alias refers to itself"),
         ("answerable:\n- {id: a, id: b}\n", "cases.yaml:2: not usable YAML: field 'id' stands more than once"),
         ("answerable: " + "[" * 5000 + "]" * 5000, "not usable YAML"),
-        ("answerable:\n- {id: [[[[[[x]]]]]], category: c, question: q}\n", "case [[[...]]]: id: should be a"),
+        ("answerable:\n- {id: [[[[[[x]]]]]], category: c, question: q}\n", "case [[[...]]]: id: should be text"),
         ("answerable:\n- \tx: y\n\tz: 1", "not usable YAML"),
     ],
 )  # fmt: skip
@@ -442,13 +443,11 @@ def test_very_many_faults_are_counted(folder):
 
 
 def test_documents_are_streamed_from_json_lines(folder, monkeypatch):
-    from evalkit import dataset
-
     to_json_lines(folder)
     line = (folder / "documents.jsonl").read_text()
     (folder / "documents.jsonl").write_text(line + line.replace('"one"', '"two"') + "{")
     found: list[str] = []
-    stream = dataset._documents(folder.resolve(), "documents.jsonl", found)
+    stream = read_documents(folder.resolve(), "documents.jsonl", found, {})
     assert next(stream).document_id == "one"
     assert found == []
     assert [document.document_id for document in stream] == ["two"]

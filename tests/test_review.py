@@ -315,6 +315,143 @@ def test_faults_of_files_chunking_labels_and_lock_come_together(folder):
         assert part in text
 
 
+def test_a_fault_of_a_case_hides_no_other_fault_of_it_or_of_others(folder):
+    accept(folder)
+    quotes = [
+        {"document": "guide", "quote": "never said"},
+        {"document": "guide"},
+        {"document": "gone", "quote": "x"},
+        {"document": "guide", "quote": "wait for the readers"},
+    ]
+    faulty = case(
+        "faulty",
+        "What about next?",
+        split="none",
+        evidence=["no mapping", {"fact": "", "quotes": quotes}],
+        supporting=[{"document": "other", "quote": "said nowhere"}],
+        relevant=[{"document": "guide"}, {"document": "guide", "chunk": "stop/p9", "grade": 5}],
+    )
+    unnamed = {
+        "category": "plain",
+        "question": "What about next?",
+        "evidence": [fact("guide", "not there either")],
+    }
+    following = case("next", evidence=[fact("guide", "nor this")])
+    write_dataset(folder, DOCUMENTS, [POSITIONAL, ANCHORED, faulty, unnamed, following])
+    text = refusal(folder)
+    for part in (
+        "case 'faulty': split: ",
+        "case 'faulty': evidence[0]: ",
+        "case 'faulty': evidence[1].fact: is empty",
+        "case 'faulty': evidence[1].quotes[1].quote is missing",
+        "case 'faulty': evidence[1].quotes[0]: quote 'never said' is nowhere in document 'guide'",
+        "case 'faulty': evidence[1].quotes[2]: document 'gone' does not exist",
+        "case 'faulty': supporting[0]: quote 'said nowhere' is nowhere in document 'other'",
+        "case 'faulty': relevant[0].chunk is missing",
+        "case 'faulty': relevant[1]: grade 5 of chunk 'stop/p9' in document 'guide'; grades are 0, 1, 2; also, chunk",
+        "id is missing",
+        "evidence[0].quotes[0]: quote 'not there either' is nowhere",
+        "cases 'next', 'faulty': the question 'What about next?' is asked more than once",
+        "case 'next': evidence[0].quotes[0]: quote 'nor this' is nowhere",
+    ):
+        assert part in text, part
+    assert text.count("\n- ") == 13
+
+
+def test_the_lock_is_compared_for_what_can_be_read_of_a_faulty_case(folder):
+    accept(folder)
+    edit(folder, "Then wait for", "Then hardly wait for")
+    write_dataset(folder, {}, [POSITIONAL, {**ANCHORED, "split": "none"}])
+    review = check_dataset(folder)
+    assert [change.key.kind for change in review.changes] == ["chunk", "sentence"]
+    assert review.dropped == ()
+
+
+def test_labels_on_a_document_that_cannot_be_read_are_no_faults(folder):
+    accept(folder)
+    path = folder / "documents" / "guide.md"
+    path.write_text(path.read_text().replace("---\n", "", 1))
+    text = refusal(folder)
+    assert text == (
+        f"data set {str(folder)!r}: 1 fault\n- documents/guide.md:1: no front matter; begin the file with "
+        "document_id, title, document_type, publication_state between two lines of ---\n"
+        "not checked: labels on 'guide', until documents/guide.md can be read"
+    )
+    review = check_dataset(folder)
+    assert (review.changes, review.dropped, len(review.faults)) == ((), (), 1)
+    assert "not checked: labels on 'guide', until documents/guide.md can be read" in describe(review)
+
+
+def test_a_broken_document_hides_no_fault_of_labels_on_others(folder):
+    edit(folder, "title: Title of guide\n", "")
+    more = case("more", evidence=[fact("other", "not in there"), fact("typo", "x"), fact("guide", "y")])
+    write_dataset(folder, {}, [POSITIONAL, ANCHORED, more])
+    text = refusal(folder)
+    for part in (
+        "documents/guide.md: title is missing",
+        "case 'more': evidence[0].quotes[0]: quote 'not in there' is nowhere",
+        "case 'more': evidence[1].quotes[0]: document 'typo' does not exist",
+        "not checked: labels on 'guide', until documents/guide.md can be read",
+    ):
+        assert part in text
+    assert text.count("\n- ") == 3
+
+
+def test_quotes_of_a_document_that_cannot_be_cut_are_checked_and_its_chunks_are_not(folder):
+    accept(folder)
+    edit(folder, "## Start", "## Stop")
+    more = case("more", evidence=[fact("guide", "not in there")])
+    write_dataset(folder, {}, [POSITIONAL, ANCHORED, more])
+    text = refusal(folder)
+    assert "a second section 'stop'" in text
+    assert "case 'more': evidence[0].quotes[0]: quote 'not in there' is nowhere in document 'guide'" in text
+    assert "not checked: labels on 'guide', until documents/guide.md can be cut" in text
+    assert text.count("\n- ") == 2
+
+
+def test_lines_of_documents_that_cannot_be_read_hide_no_other_fault(folder):
+    write_dataset(
+        folder, {}, [POSITIONAL, case("more", supporting=[{"document": "other", "quote": "no"}])],
+        documents="documents.jsonl",
+    )  # fmt: skip
+    written = {"title": "T", **RUNBOOK, "body": "Text."}
+    lines = ["no JSON", json.dumps({"document_id": "guide", **written, "colour": "red"})]
+    (folder / "documents.jsonl").write_text(
+        "\n".join([*lines, json.dumps({"document_id": "other", **written})])
+    )
+    text = refusal(folder)
+    for part in (
+        "documents.jsonl:1: ",
+        "documents.jsonl:2: unknown field colour",
+        "supporting[0]: quote 'no' is nowhere",
+        "not checked: labels on 'guide', until documents.jsonl:2 can be read",
+    ):
+        assert part in text
+    assert text.count("\n- ") == 3
+
+
+def test_labels_are_checked_when_no_document_or_no_chunking_can_be_had(folder):
+    twice = [case("twice", "Same?", supporting=[{"document": "guide", "quote": "never said"}])] * 2
+    write_dataset(folder, {}, twice, chunking="v0")
+    text = refusal(folder)
+    assert "dataset.yaml: chunking version 'v0' is unknown" in text
+    assert "case 'twice': the id stands 2 times" in text
+    assert "supporting[0]: quote 'never said' is nowhere in document 'guide'" in text
+    for path in (folder / "documents").iterdir():
+        path.write_text("no front matter")
+    text = refusal(folder)
+    assert "case 'twice': the id stands 2 times" in text
+    assert "not checked: labels on 'guide', until documents/guide.md, documents/other.md can be read" in text
+
+
+def test_faults_of_files_are_listed_beside_those_of_the_description(folder):
+    (folder / "documents" / "bad.md").write_text("no front matter")
+    write_dataset(folder, {}, [case("wrong", split="none")], colour="red")
+    text = refusal(folder)
+    for part in ("dataset.yaml: unknown field colour", "documents/bad.md:1", "case 'wrong': split"):
+        assert part in text
+
+
 def test_an_unknown_chunking_version_is_refused(folder):
     assert "- chunking: chunking version 'v0' is unknown" in refusal(folder, "v0")
     write_dataset(folder, DOCUMENTS, [ANCHORED], chunking="v0")

@@ -13,7 +13,7 @@ from markupsafe import escape
 from evalkit.chunking import sentences
 from evalkit.dataset import Case, Dataset, Unsupported
 from evalkit.errors import InputError
-from evalkit.labels import occurrences
+from evalkit.passages import occurrences
 from evalkit.wording import fold
 
 ui: Any = ipywidgets  # carries no types
