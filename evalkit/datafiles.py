@@ -5,6 +5,7 @@ next file, and the caller refuses everything at once.
 """
 
 import json
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator
@@ -229,13 +230,24 @@ def parse_yaml(text: str, name: str, faults: list[str], first_line: int = 1) -> 
         value = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = first_line + (mark.line if mark else 0)
-        faults.append(f"{name}:{line}: not usable YAML: {error.problem or error.context}")
+        row = mark.line if mark else 0
+        problem = _yaml_problem(error.problem or error.context or "", text.split("\n")[row : row + 1])
+        faults.append(f"{name}:{first_line + row}: not usable YAML: {problem}")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         faults.append(f"{name}:{first_line}: not usable YAML: {' '.join(str(error).split())}")
     else:
         return value
     return None
+
+
+def _yaml_problem(problem: str, line: list[str]) -> str:
+    """Say what the parser cannot read, and the mend where its words do not tell."""
+    indentation = re.match(r"\s*", line[0] if line else "")
+    if indentation and "\t" in indentation[0]:
+        return "a tab in the indentation; write spaces"
+    if "cannot start any token" in problem or "mapping values are not allowed" in problem:
+        return f"{problem}; put text that holds `: ` or begins with a special character into quotes"
+    return problem
 
 
 def _expanded_size(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:

@@ -2,7 +2,7 @@
 
 import difflib
 import reprlib
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -69,6 +69,25 @@ Split = Literal["development", "held-out"]
 LISTED = BeforeValidator(_no_entries)
 
 
+_MESSAGES = {
+    "string_type": "should be text",
+    "string_too_short": "is empty; write text",
+    "bool_type": "should be true or false",
+    "bool_parsing": "should be true or false",
+    "int_type": "should be a whole number",
+    "int_parsing": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "float_type": "should be a number",
+    "float_parsing": "should be a number",
+    "list_type": "should be a list",
+    "tuple_type": "should be a list",
+    "too_short": "is empty; give at least one",
+    "dict_type": "should be a mapping of fields",
+    "model_type": "should be a mapping of fields",
+}
+"""Our words where those of pydantic speak of Python."""
+
+
 class _Shortener(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
@@ -106,14 +125,19 @@ def _words(fault: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]).lstrip(".")
     name, kind = str(fault["loc"][-1]) if fault["loc"] else "", fault["type"]
     if kind == "missing":
-        return f"{path} is missing; add it"
+        return f"{path} is missing; add it{_choice(model, fault['loc'])}"
     if kind == "extra_forbidden":
-        close = difflib.get_close_matches(name, _field_names(model), n=1)
+        close = difflib.get_close_matches(name, [one for one in _field_names(model) if one != name], n=1)
         return f"unknown field {path}; {f'did you mean {close[0]}?' if close else 'remove it'}"
-    message = (
-        fault["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("a valid tuple", "a list")
-    )
+    message = _MESSAGES.get(kind) or fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{path or 'entry'}: {message}, found {shown(fault['input'])}"
+
+
+def _choice(model: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """Name the values that a field of the model itself allows, where it allows only some."""
+    field = model.model_fields.get(path[0]) if len(path) == 1 else None
+    values = get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
+    return f": {' or '.join(map(repr, values))}" if values else ""
 
 
 def _field_names(model: type[BaseModel]) -> list[str]:

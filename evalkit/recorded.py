@@ -19,10 +19,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from evalkit.embedding import ModelIdentity, Prompt, Vectors, check_vectors
-from evalkit.errors import SHOWN, InputError, bullets
+from evalkit.errors import SHOWN, InputError, bullets, refuse
+from evalkit.fields import checked
 from evalkit.files import write_whole
 
 ROWS_A_GROUP = 1024  # small groups, so that a few prompts of a large recording need few reads
@@ -138,15 +139,18 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _read_model(path: Path) -> _Model:
+    faults: list[str] = []
     try:
-        return _Model.model_validate_json(path.read_bytes())
+        model = checked(_Model, json.loads(path.read_bytes()), "", faults)
     except FileNotFoundError:
         raise InputError(f"{path}: missing; it names model, digest, profile and dimension") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()]
-        raise InputError(f"{path}: not the identity of a model:{bullets(faults)}") from None
+    except (ValueError, RecursionError) as error:
+        model, faults = None, [str(error)]
+    if model is None:
+        refuse(f"{path}: not the identity of a model", faults)
+    return model
 
 
 def _parquet_files(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """What a user can set for indexing and evaluating, checked before anything runs."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -31,6 +32,12 @@ def _cosine(threshold: float) -> float:
             "or leave it out"
         )
     return threshold
+
+
+def _collection(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", name):
+        raise ValueError("use letters, digits, '.', '_' and '-', at most 200, the first a letter or a digit")
+    return name
 
 
 class _Settings(BaseModel):
@@ -109,7 +116,7 @@ class CollectionSettings(EmbeddingSettings):
 
     dataset: Annotated[str, Field(min_length=1)]
     chunking: str | None = None
-    collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")] | None = None
+    collection: Annotated[str, AfterValidator(_collection)] | None = None
 
 
 class ServerSettings(_Settings):

@@ -327,7 +327,7 @@ def not_unit(folder):
     [
         (no_model, "model.json: missing"),
         (not_json, "model.json: not the identity of a model"),
-        (no_profile, "(?s)- profile: Field required.*- dimension: .*valid integer"),
+        (no_profile, "(?s)- profile is missing.*- dimension: should be a whole number"),
         (no_parquet, "embeddings: no Parquet file"),
         (not_parquet, "parquet: cannot be read as Parquet"),
         (other_size, r"made.parquet: columns .*\[8\].* wanted, .*\[2\]"),
