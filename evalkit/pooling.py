@@ -16,7 +16,8 @@ from evalkit.dataset import Case, Dataset, PositionalLabel
 from evalkit.errors import InputError, counted, refuse
 from evalkit.fields import Id, Record, WholeNumber, checked, shown
 from evalkit.files import write_whole
-from evalkit.labels import Labels, Passages
+from evalkit.labels import Labels
+from evalkit.passages import Passages
 from evalkit.review import Labelled, load_labelled
 from evalkit.runs import Run, list_runs, load_run
 from evalkit.wording import fold
