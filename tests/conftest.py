@@ -1,4 +1,4 @@
-"""What all tests share: outputs in a temporary folder, and example runs made once a worker."""
+"""What all tests share: outputs in a temporary folder, and example runs made once and copied."""
 
 import fcntl
 import gc
@@ -81,7 +81,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path]
 
 def copied(source: Path, target: Path) -> Path:
     """Copy a folder without reading and writing the holes that collections are mostly made of."""
-    shutil.copytree(source, target, copy_function=_copy_data)
+    shutil.copytree(source, target, copy_function=_copy_data, dirs_exist_ok=True)
     return target
 
 
@@ -111,10 +111,10 @@ def environment(**values: str) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def example_outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def untouched_outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Outputs with both example data sets indexed and one run of each, recorded vectors, embedded engine.
 
-    Read only: tests that write use a copy (`copied`) or their own outputs.
+    To be copied: nobody opens its collections, since the engine writes to what it opens.
     """
 
     def build(folder: Path) -> None:
@@ -128,7 +128,19 @@ def example_outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 index(IndexSettings.checked(dataset=dataset))
                 write_run(evaluate(EvaluateSettings.checked(dataset=dataset, ks=(1, 3, 5, 10))))
 
-    return made_once(tmp_path_factory, "example-outputs", build)
+    return made_once(tmp_path_factory, "untouched-outputs", build)
+
+
+@pytest.fixture(scope="session")
+def example_outputs(untouched_outputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example outputs for all tests of a worker that only read."""
+    return copied(untouched_outputs, tmp_path_factory.mktemp("example") / "outputs")
+
+
+@pytest.fixture
+def own_outputs(untouched_outputs: Path, outputs: Path) -> Path:
+    """A copy of the example outputs for a test that writes; the outputs folder is set to it."""
+    return copied(untouched_outputs, outputs)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Paired differences and changed cases, on runs written by hand and on real ones."""
 
 import math
-import shutil
 
 import pandas as pd
 import pytest
@@ -205,14 +204,12 @@ def test_incomparable_runs_are_refused():
 
 
 @pytest.fixture
-def against_threshold(example_outputs, example_runs, tmp_path, monkeypatch):
+def against_threshold(example_runs, own_outputs, monkeypatch):
     """The example run of platform-runbooks, and one with a threshold of 0.5."""
     from evalkit.evaluation import evaluate
     from evalkit.settings import EvaluateSettings
 
-    copy = tmp_path / "copy"
-    shutil.copytree(example_outputs, copy)
-    monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
+    monkeypatch.setenv("EVALKIT_OUTPUTS", str(own_outputs))
     settings = EvaluateSettings.checked(dataset="platform-runbooks", ks=(1, 3, 5, 10), threshold=0.5)
     return compare(load_run(example_runs["platform-runbooks"]), write_run(evaluate(settings)), 5)
 

@@ -14,7 +14,6 @@ from evalkit.runs import load_run
 from evalkit.settings import EvaluateSettings, IndexSettings
 from evalkit.summary import summarize
 from evalkit.views import overview
-from tests.conftest import copied
 from tests.htmlparts import text_of
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -104,7 +103,7 @@ def test_checks_and_counts_are_recorded(example_runs):
     }
 
 
-def test_equal_inputs_give_equal_bytes(example_runs, example_outputs, tmp_path, monkeypatch):
+def test_equal_inputs_give_equal_bytes(example_runs, tmp_path, monkeypatch):
     from evalkit.runs import TABLES, write_run
 
     first = load_run(example_runs["worker-runbooks"])
@@ -174,11 +173,7 @@ def test_a_k_near_the_size_of_the_corpus_is_noticed_in_the_run_its_summary_and_i
     assert score_run_again(small).record.notices[-1] == notice
 
 
-def test_indexing_again_embeds_nothing(example_runs, example_outputs, tmp_path, monkeypatch):
-
-    copy = tmp_path / "copy"
-    copied(example_outputs, copy)
-    monkeypatch.setenv("EVALKIT_OUTPUTS", str(copy))
+def test_indexing_again_embeds_nothing(own_outputs):
     assert index(IndexSettings.checked(dataset="worker-runbooks")).counts["embedded"] == 0
 
 

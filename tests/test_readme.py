@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from evalkit.cli import app
 from evalkit.criteria import FIGURES, Criteria, read_criteria
 from evalkit.runs import load_run
-from tests.conftest import copied
 from tests.fakes.ollama import FakeOllama
 
 ROOT = Path(__file__).parent.parent
@@ -48,10 +47,8 @@ def test_own_data_in_five_minutes(my_runbooks, monkeypatch):
     assert (my_runbooks / "labels.lock").is_file()
 
 
-def test_the_output_shown_is_the_real_one(example_runs, example_outputs, tmp_path, monkeypatch):
+def test_the_output_shown_is_the_real_one(own_outputs):
     shown = re.search(r"```text\n(worker-runbooks.*?)\nrun ", README, re.DOTALL).group(1)
-    copied(example_outputs, tmp_path / "copy")
-    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path / "copy"))
     assert CliRunner().invoke(app, ["evaluate"]).output.startswith(shown)
 
 
@@ -82,10 +79,8 @@ def test_the_criteria_file_shown_holds_every_field(tmp_path):
 
 
 def test_a_baseline_kept_by_ci_is_compared_with_and_scored_by_changed_labels(
-    example_outputs, tmp_path, monkeypatch
+    own_outputs, tmp_path, monkeypatch
 ):
-    copied(example_outputs, tmp_path / "copy")
-    monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path / "copy"))
     (tmp_path / "gate.yaml").write_text("max_drop: {ndcg@5: 0.02}\nmax_regressed_cases: 0\nmin_cases: 7\n")
     data = shutil.copytree(ROOT / "data" / "worker-runbooks", tmp_path / "worker-runbooks")
     monkeypatch.chdir(tmp_path)

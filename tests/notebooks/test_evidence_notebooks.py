@@ -5,16 +5,8 @@ import pytest
 
 from evalkit.notebooks import run_notebook
 from evalkit.reporting import single_report
-from tests.conftest import copied
 
 pytestmark = pytest.mark.notebook
-
-
-@pytest.fixture
-def filled(outputs, example_outputs):
-    """Outputs of its own with both example data sets indexed and evaluated."""
-    copied(example_outputs, outputs)
-    return outputs
 
 
 def run(name, out, **parameters):
@@ -26,10 +18,10 @@ def shown(notebook, cell, kind="text/html"):
     return "\n".join(output["data"].get(kind, "") for output in found.outputs if "data" in output)
 
 
-def test_compare_chunkings(filled, tmp_path):
+def test_compare_chunkings(own_outputs, tmp_path):
     given = {"dataset": "platform-runbooks", "ks": [1, 5, 12]}
     page = single_report("compare-chunkings", given, texts={"budgets": "[160]"}, progress=False)
-    assert page == filled / "pages" / "compare-chunkings" / "compare-chunkings.html"
+    assert page == own_outputs / "pages" / "compare-chunkings" / "compare-chunkings.html"
     html = page.read_text(encoding="utf-8")
     assert "<title>Compare chunkings</title>" in html
     assert 'alt="Line chart of evidence found over words of context, 90 cases.' in html
@@ -43,7 +35,7 @@ def test_compare_chunkings(filled, tmp_path):
     assert "No chunking cuts a quote apart" in shown(notebook, "lost")
 
 
-def test_evaluate_follows_the_evidence_into_the_context_when_asked(filled, tmp_path):
+def test_evaluate_follows_the_evidence_into_the_context_when_asked(own_outputs, tmp_path):
     options = {"context_words": 200, "context_similarity": 0.9, "context_merge": True}
     notebook = run("evaluate", tmp_path, dataset="platform-runbooks", **options)
     text = shown(notebook, "context")
@@ -52,7 +44,7 @@ def test_evaluate_follows_the_evidence_into_the_context_when_asked(filled, tmp_p
     assert 'href="#case-password-in-logs"' in shown(notebook, "context-lost")
 
 
-def test_write_labels_shows_the_queue_and_says_what_needs_a_kernel(filled, tmp_path):
+def test_write_labels_shows_the_queue_and_says_what_needs_a_kernel(own_outputs, tmp_path):
     notebook = run("write-labels", tmp_path)
     assert "Every returned passage of an answerable question is judged" in shown(notebook, "queue")
     assert "open notebooks/write-labels.ipynb in JupyterLab" in shown(notebook, "live")

@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.notebook, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def work(example_outputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(untouched_outputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Outputs with both data sets indexed and two runs of each, the newer with a threshold."""
     folder = tmp_path_factory.mktemp("work") / "outputs"
-    copied(example_outputs, folder)
+    copied(untouched_outputs, folder)
     with environment(EVALKIT_OUTPUTS=str(folder)):
         for dataset in DATASETS:
             write_run(evaluate(EvaluateSettings.checked(dataset=dataset, ks=(1, 3, 5, 10), threshold=0.4)))
