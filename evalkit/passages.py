@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from evalkit.chunking import Chunk
 from evalkit.dataset import Dataset, PositionalLabel, Quote
 from evalkit.errors import refuse, some
-from evalkit.wording import closest_span, fold
+from evalkit.wording import closest_span, closest_text, fold
 
 GRADES = (0, 1, 2)
 
@@ -36,7 +37,6 @@ class Passages:
         for chunk in chunks:
             self._chunks[chunk.document_id].append(chunk)
         self._texts: dict[str, dict[str, str]] = {}
-        self._bodies: dict[str, str] = {}
 
     def eligible(self) -> Iterator[Chunk]:
         """Give the eligible chunks in order."""
@@ -75,7 +75,10 @@ class Passages:
         if document is None:
             if self.awaits(document_id):
                 return None
-            return f"document {document_id!r} does not exist; name one of the data set's documents"
+            known = [name for name in self._documents if self.usable(name)]
+            close = closest_text(document_id, known)
+            mend = f"did you mean {close.text!r}?" if close else "name one of the data set's documents"
+            return f"document {document_id!r} does not exist; {mend}"
         if not self._dataset.is_eligible(document):
             return (
                 f"document {document_id!r} is not eligible (document_type {document.document_type!r}, "
@@ -102,6 +105,11 @@ class Passages:
     def body(self, document_id: str) -> str:
         """Give the folded body of a document."""
         return fold(self.raw(document_id))
+
+    @cached_property
+    def _eligible_bodies(self) -> dict[str, str]:
+        """Folded bodies for hints, of which a faulty file needs many; a good one is spared the memory."""
+        return {name: self.body(name) for name in self._documents if self.usable(name)}
 
     def texts(self, document_id: str) -> dict[str, str]:
         """Give the folded text of each chunk of a document by chunk id; empty for an unknown document."""
@@ -137,11 +145,7 @@ class Passages:
     def _hint(self, document_id: str, text: str) -> str:
         match = closest_span(text, self.body(document_id))
         close = f"; closest there ({match.likeness:.0f} % alike): {match.text!r}" if match else ""
-        elsewhere = [
-            other
-            for other, document in self._documents.items()
-            if self._dataset.is_eligible(document) and text in self.body(other)
-        ]
+        elsewhere = [other for other, body in self._eligible_bodies.items() if text in body]
         return close + (f"; it stands in {some(map(repr, elsewhere))}" if elsewhere else "")
 
 
