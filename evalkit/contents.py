@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ import numpy as np
 from evalkit.chunking import Chunk, ChunkKey
 from evalkit.collector import collector_paused
 from evalkit.embedding import Vectors
-from evalkit.errors import SHOWN, InputError, some
-from evalkit.points import Fingerprint, Store, stored_name
+from evalkit.errors import SHOWN, InputError, counted, some
+from evalkit.points import CollectionState, Fingerprint, Store, stored_name
+from evalkit.settings import CollectionSettings, ServerSettings
 
 INDEXED_FIELDS = ("chunking_version", "document_type", "publication_state")
 """Payload fields with a keyword index: those that filters name."""
@@ -93,11 +95,64 @@ def differences(stored: Fingerprint, wanted: Fingerprint) -> dict[str, str]:
     }
 
 
-def foreign(collection: str, reasons: Iterable[str]) -> InputError:
+def same_source(stored: CollectionState, wanted: CollectionState) -> bool:
+    """Tell whether two collections are of the same data set, cut alike, whatever its documents held then."""
+    return all(stored.details.get(name) == wanted.details[name] for name in ("dataset", "chunking"))
+
+
+def foreign(collection: str, reasons: Iterable[str], settings: CollectionSettings) -> InputError:
     """Make the error for a collection that is not of this corpus, model and profile."""
     return InputError(
-        f"collection {collection!r} holds something else: {'; '.join(reasons)}; "
-        "index with recreate to replace all that is in it, or give another collection name"
+        f"collection {collection!r} holds something else: {'; '.join(reasons)}; index with recreate to replace all "
+        f"that is in it (`{index_command(settings)} --recreate`), or give another collection name"
+    )
+
+
+def outdated(
+    store: Store, collection: str, wanted: Mapping[str, Chunk], settings: CollectionSettings
+) -> InputError:
+    """Make the error for a collection of this very data set whose documents were edited since; names them.
+
+    Parameters
+    ----------
+    wanted
+        Every passage of the data set as it is now, by the id of its point (`by_point_id`).
+    """
+    return InputError(
+        f"collection {collection!r} was indexed before the documents were edited: "
+        f"{_edited_documents(store, collection, wanted)}; index with recreate to replace all that is in it by what "
+        f"the data set holds now: `{index_command(settings)} --recreate`"
+    )
+
+
+def _edited_documents(store: Store, collection: str, wanted: Mapping[str, Chunk]) -> str:
+    differing, seen, stored = set(), set(), set()
+    for point in store.scroll(collection, vectors=False):
+        document, chunk = str(point.payload.get("document_id")), wanted.get(point.id)
+        stored.add(document)
+        seen.add(point.id)
+        if chunk is None or point.payload != payload_of(chunk):
+            differing.add(document)
+    differing |= {chunk.document_id for id_, chunk in wanted.items() if id_ not in seen}
+    there = {chunk.document_id for chunk in wanted.values()}
+    parts = {"changed": differing & stored & there, "added": there - stored, "gone": stored - there}
+    return ", ".join(
+        f"{counted(len(names), 'document')} {word} ({some(sorted(names))})"
+        for word, names in parts.items()
+        if names
+    )
+
+
+def index_command(settings: CollectionSettings) -> str:
+    """Write the command that indexes what these settings name; options at their default are left out."""
+    names = ("dataset", "embedder", "model", "profile", "chunking", "collection", "embeddings")
+    given = [(f"--{name}", name, "") for name in names]
+    given += [("--server", name, f"{name}=") for name in ServerSettings.model_fields]
+    fields = type(settings).model_fields
+    return "evalkit index" + "".join(
+        f" {option} {shlex.quote(f'{start}{getattr(settings, name)}')}"
+        for option, name, start in given
+        if name in fields and getattr(settings, name) != fields[name].default
     )
 
 

@@ -1,6 +1,5 @@
 """Index a data set: guard, write, verify. And open a verified collection for evaluation."""
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,10 @@ from evalkit.contents import (
     default_name,
     differences,
     foreign,
+    index_command,
+    outdated,
     point_id,
+    same_source,
     spread,
     verify_collection,
 )
@@ -155,7 +157,7 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
             )
             verification = verify_collection(store, name, wanted, expected, tolerance)
         if outcome == "unchanged":
-            _refuse_changed(name, store, verification)
+            _refuse_changed(name, store, verification, settings)
         else:
             _complete(job, verification)
         return IndexReport(
@@ -219,14 +221,16 @@ def open_for_evaluation(
     if not store.exists(name):
         raise InputError(
             f"no collection {name!r} on the {store.kind} engine; index the data set {dataset.name} first: "
-            f"`evalkit index{_options(settings)}`"
+            f"`{index_command(settings)}`"
         )
     state = store.read_state(name)
     if state is None:
-        raise foreign(name, ["it carries no state, so something else made it"])
+        raise foreign(name, ["it carries no state, so something else made it"], settings)
     wanted = expected_state(dataset, settings.chunking or dataset.chunking, chunks, embedder)
     if reasons := differences(state.fingerprint, wanted.fingerprint):
-        raise foreign(name, reasons.values())
+        if list(reasons) == ["corpus"] and same_source(state, wanted):
+            raise outdated(store, name, by_point_id(chunks), settings)
+        raise foreign(name, reasons.values(), settings)
     if state.state == "building":
         raise InputError(
             f"collection {name!r} is incomplete: its indexing was interrupted or is still running; "
@@ -234,23 +238,13 @@ def open_for_evaluation(
         )
     expected, tolerance = _sample(chunks, embedder, cache, settings.verify_sample, embed=True)
     verification = verify_collection(store, name, by_point_id(chunks), expected, tolerance)
-    _refuse_changed(name, store, verification)
+    _refuse_changed(name, store, verification, settings)
     before, now = state.details.get("server_version"), embedder.identity.server_version
     notice = (
         f"passages were embedded by {embedder.identity.embedder} {before}, questions by {now}: vectors can differ "
         "between versions of the server"
     )
     return OpenedCollection(name, state.details, verification.checked, (notice,) if before != now else ())
-
-
-def _options(settings: CollectionSettings) -> str:
-    """Write the settings that name a collection as options of the command line, those at their default left out."""
-    names = ("dataset", "embedder", "model", "profile", "chunking", "collection", "embeddings")
-    given = {name: getattr(settings, name) for name in names}
-    fields = type(settings).model_fields
-    return "".join(
-        f" --{name} {shlex.quote(value)}" for name, value in given.items() if value != fields[name].default
-    )
 
 
 def _sample(
@@ -280,9 +274,12 @@ def _complete(job: Writing, verification: Verification) -> None:
     )
 
 
-def _refuse_changed(collection: str, store: Store, verification: Verification) -> None:
+def _refuse_changed(
+    collection: str, store: Store, verification: Verification, settings: CollectionSettings
+) -> None:
     if verification.problems:
         raise InputError(
             f"collection {collection!r} on the {store.kind} engine was changed since it was indexed:"
-            f"{bullets(verification.problems)}\nindex with recreate to write it anew"
+            f"{bullets(verification.problems)}\nindex with recreate to write it anew: "
+            f"`{index_command(settings)} --recreate`"
         )

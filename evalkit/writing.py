@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Literal
 
 from evalkit.chunking import Chunk
-from evalkit.contents import INDEXED_FIELDS, differences, foreign, payload_of
+from evalkit.contents import INDEXED_FIELDS, differences, foreign, outdated, payload_of, same_source
 from evalkit.embedders import embed_cached
 from evalkit.embedding import Embedder, document_prompt
 from evalkit.errors import InputError
@@ -139,14 +139,16 @@ def _is_complete(job: Writing) -> bool:
 def _own_state(job: Writing) -> CollectionState:
     state = job.store.read_state(job.collection)
     if state is None:
-        raise foreign(job.collection, ["it carries no state, so something else made it"])
+        raise foreign(job.collection, ["it carries no state, so something else made it"], job.settings)
     reasons = differences(state.fingerprint, job.state.fingerprint)
-    same_source = all(state.details.get(name) == job.state.details[name] for name in ("dataset", "chunking"))
-    if state.state == "building" and same_source:
+    same = same_source(state, job.state)
+    if state.state == "building" and same:
         # A corpus that changed since the interruption is no obstacle: what differs is sent, what is gone deleted.
         reasons.pop("corpus", None)
+    if same and list(reasons) == ["corpus"]:
+        raise outdated(job.store, job.collection, job.wanted, job.settings)
     if reasons:
-        raise foreign(job.collection, reasons.values())
+        raise foreign(job.collection, reasons.values(), job.settings)
     return state
 
 

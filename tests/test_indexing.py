@@ -1,14 +1,17 @@
 """Indexing against both engines: idempotent, resumable, never half-written under a complete state."""
 
+import shlex
 import shutil
 import weakref
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from evalkit import indexing, paths, writing
 from evalkit.chunking import chunk_documents
-from evalkit.contents import point_id
+from evalkit.cli import app
+from evalkit.contents import index_command, point_id
 from evalkit.dataset import load_dataset
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.indexing import index, open_for_evaluation
@@ -239,13 +242,44 @@ def test_another_corpus_is_refused_until_recreate(engine, dataset, embedder):
     changed = dataset / "documents" / "doc-1.md"
     changed.write_text(changed.read_text().replace("Text 2 of", "Text two of"))
     for refused in (lambda: index(settings(dataset)), lambda: opened(dataset, embedder)):
-        with pytest.raises(InputError, match=r"corpus.*recreate"):
+        with pytest.raises(InputError, match=r"1 document changed \(doc-1\); .*recreate"):
             refused()
     assert stored() == before
     assert state() == "complete"
     report = index(settings(dataset, recreate=True))
     assert (report.outcome, report.counts["sent"], report.counts["embedded"]) == ("created", 15, 1)
     assert opened(dataset, embedder).checked["points"] == 15
+
+
+def test_edited_documents_are_named_with_the_command_that_indexes_them(engine, dataset, embedder):
+    index(settings(dataset))
+    documents = dataset / "documents"
+    for name in ("doc-1", "doc-3"):
+        path = documents / f"{name}.md"
+        path.write_text(path.read_text().replace("Text 2 of", "Text two of"))
+    for number in range(10, 14):
+        path.with_stem(f"doc-{number}").write_text(path.read_text().replace("doc-3", f"doc-{number}"))
+    (documents / "doc-4.md").unlink()
+    command = f"evalkit index --dataset {dataset} --recreate"
+    expected = (
+        f"collection '{NAME}' was indexed before the documents were edited: 2 documents changed (doc-1, doc-3), "
+        "4 documents added (doc-10, doc-11, doc-12, doc-13), 1 document gone (doc-4); index with recreate to replace "
+        f"all that is in it by what the data set holds now: `{command}`"
+    )
+    for refused in (lambda: index(settings(dataset)), lambda: opened(dataset, embedder)):
+        with pytest.raises(InputError) as raised:
+            refused()
+        assert str(raised.value) == expected
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    assert opened(dataset, embedder).checked["points"] == 24
+
+
+def test_the_command_keeps_what_differs_from_the_defaults(dataset):
+    given = settings(dataset, collection="ours", shards=3, quantized=True, embed_batch=7)
+    assert index_command(given) == (
+        f"evalkit index --dataset {dataset} --collection ours --server shards=3 --server quantized=True"
+    )
 
 
 @pytest.mark.parametrize(
