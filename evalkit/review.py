@@ -5,6 +5,7 @@ was taken from; ``labels.lock`` holds both. A label on another text stops every 
 The chunks that a quote reaches are in no lock: they follow the quote.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,6 @@ from evalkit.lock import LOCK, Key, read_lock, standings, write_lock
 from evalkit.passages import Passages
 from evalkit.proposals import Proposal, Proposals
 from evalkit.wording import word_diff
-
-ACCEPT = "look at `evalkit labels diff`, mend the labels, then `evalkit labels accept`"
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,10 @@ def load_labelled(dataset: str | Path, chunking: str | None = None) -> Labelled:
     labelled, review = _inspect(dataset, chunking, list_unreviewed=False)
     faults = [*review.faults, *map(_fault, review.changes)]
     if labelled is None or faults:
-        refuse(f"data set {str(dataset)!r}", faults, "\n".join(map(_unchecked, review.unchecked)))
+        name = shlex.quote(str(dataset))
+        accept = f"look at `evalkit labels diff {name}`, mend the labels, then `evalkit labels accept {name}`"
+        then = [*map(_unchecked, review.unchecked), *([accept] if review.changes else [])]
+        refuse(f"data set {str(dataset)!r}", faults, "\n".join(then))
     return labelled
 
 
@@ -266,7 +268,7 @@ def _unchecked(labels: str) -> str:
 
 
 def _fault(change: Change) -> str:
-    return f"{LOCK}: {change.place}: not the text that was reviewed; {ACCEPT}\n{_texts(change, '    ')}"
+    return f"{LOCK}: {change.place}: not the text that was reviewed\n{_texts(change, '    ')}"
 
 
 def _texts(change: Change, indent: str) -> str:
@@ -316,11 +318,11 @@ def _review(
     notices = []
     if lock is None:
         notices.append(
-            f"no {LOCK}: nothing shows that the labels were reviewed; `evalkit labels accept` writes it"
+            f"no {LOCK}: nothing shows that the labels were reviewed; `evalkit labels accept DATASET` writes it"
         )
     elif unreviewed:
         notices.append(
-            f"labelled texts not in {LOCK}: {len(unreviewed)}; review, then `evalkit labels accept`"
+            f"labelled texts not in {LOCK}: {len(unreviewed)}; review, then `evalkit labels accept DATASET`"
         )
     return LabelReview(
         locked=lock is not None,

@@ -7,6 +7,7 @@ import yaml
 
 from evalkit.chunking import chunk_documents
 from evalkit.dataset import load_dataset
+from evalkit.documents import read_documents
 from evalkit.errors import InputError
 from tests.datasets import OWN, RUNBOOK, case, fact, markdown, write_dataset
 
@@ -442,13 +443,11 @@ def test_very_many_faults_are_counted(folder):
 
 
 def test_documents_are_streamed_from_json_lines(folder, monkeypatch):
-    from evalkit import dataset
-
     to_json_lines(folder)
     line = (folder / "documents.jsonl").read_text()
     (folder / "documents.jsonl").write_text(line + line.replace('"one"', '"two"') + "{")
     found: list[str] = []
-    stream = dataset._documents(folder.resolve(), "documents.jsonl", found)
+    stream = read_documents(folder.resolve(), "documents.jsonl", found, {})
     assert next(stream).document_id == "one"
     assert found == []
     assert [document.document_id for document in stream] == ["two"]

@@ -201,6 +201,21 @@ def test_every_fault_comes_in_one_error(tmp_path):
     assert "supporting[0]" not in text
 
 
+def test_a_misspelt_document_gets_its_eligible_likeness_proposed(tmp_path):
+    documents = {
+        "restore-backup": "Restored.",
+        "restore-backups-2.md": markdown("restore-backups-2", "A draft.", publication_state="draft"),
+    }
+    labelled = case(
+        "c",
+        relevant=[{"document": "restore-backups", "chunk": "body/p0"}],
+        supporting=[quote("other", "Restored.")],
+    )
+    text = refusal(load_dataset(write_dataset(tmp_path, documents, [labelled])))
+    assert "document 'restore-backups' does not exist; did you mean 'restore-backup'?" in text
+    assert "document 'other' does not exist; name one of the data set's documents" in text
+
+
 def test_places_that_overlap_are_two_places(tmp_path):
     dataset = load_dataset(
         write_dataset(tmp_path, {"one": "ha ha ha"}, [case("c", supporting=[quote("one", "ha ha")])])

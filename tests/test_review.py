@@ -111,7 +111,8 @@ def test_changed_text_of_a_chunk_stops_the_run_with_a_word_diff(folder):
         "labels.lock: chunk 'stop/p0' in document 'guide' (case where): not the text that was reviewed"
         in text
     )
-    assert "evalkit labels accept" in text
+    hint = f"look at `evalkit labels diff {folder}`, mend the labels, then `evalkit labels accept {folder}`"
+    assert text.splitlines()[-1] == hint
     assert "reviewed: Complete the writer first. Then wait for the readers, [-but not for ever.-]" in text
     assert (
         "now:      Complete the writer first. Then wait for the readers, {+however long it takes.+}" in text
@@ -224,7 +225,7 @@ def test_new_and_dropped_labels_are_told(folder):
         "no longer labelled: chunk 'stop/p0' in document 'guide'"
     )
     assert load_labelled(folder).labels.notices == (
-        "labelled texts not in labels.lock: 1; review, then `evalkit labels accept`",
+        "labelled texts not in labels.lock: 1; review, then `evalkit labels accept DATASET`",
     )
     accept(folder)
     assert {key.label for key in read_lock(folder, [])} == {"start/p0", "wait for the readers"}
