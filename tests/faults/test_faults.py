@@ -202,9 +202,8 @@ def tampered(row: Row):
 
 
 def note(world: World, row: Row, stage: str, outcome: Outcome) -> None:
-    text = outcome.text.replace(str(paths.outputs()), "outputs").replace(
-        world.chosen["dataset"], "data/small"
-    )
+    text = outcome.text.replace(str(paths.outputs()), "outputs")
+    text = text.replace(world.chosen["dataset"], "data/small").replace(world.chosen["embeddings"], "none")
     for server, fake in world.servers.items():
         text = text.replace(fake.url, f"http://{server.lower()}")
     text = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1…", text)
