@@ -8,7 +8,7 @@ from typing import Any
 from evalkit.comparability import Contract, require_comparable
 from evalkit.comparison import case_changes, fact_changes, fact_standing
 from evalkit.criteria import FIGURES, Criteria, Figure
-from evalkit.errors import CriteriaNotMet, InputError, bullets, refuse, some
+from evalkit.errors import CriteriaNotMet, InputError, bullets, counted, refuse, some
 from evalkit.measures import EVIDENCE
 from evalkit.records import accepted_when
 from evalkit.runs import Run
@@ -170,7 +170,9 @@ def _minimum(run: Run, name: str, bound: float, faults: list[str]) -> Verdict:
     figure = Figure.read(name)
     value, n = _mean(run, figure, faults)
     asked = _scored(run, figure.k)
-    detail = f"mean over {n} cases" + (f"; {asked - n} without facts do not count" if n < asked else "")
+    detail = f"mean over {counted(n, 'case')}"
+    if n < asked:
+        detail += f"; {counted(asked - n, 'case')} without facts left out"
     return Verdict(f"min {name}", value, bound, ">=", n, value >= bound - _TOLERANCE, detail)
 
 
@@ -209,7 +211,8 @@ def _false_acceptance(run: Run, k: int, bound: float, faults: list[str]) -> Verd
     elif n < (wanted := run.record.counts.get("unsupported", n)):
         faults.append(f"max_false_acceptance: only {n} of {wanted} unsupported questions count at K = {k}")
     elif n > wanted:
-        faults.append(f"max_false_acceptance: {n} unsupported questions at K = {k}, {wanted} {_FOREIGN}")
+        found = counted(n, "unsupported question")
+        faults.append(f"max_false_acceptance: {found} at K = {k}, {wanted} {_FOREIGN}")
     rate = accepted / n if n else math.nan
     rule = accepted_when(run.record.search.threshold)
     detail = f"{accepted} of {n} unsupported questions accepted at K = {k} ({rule})"
@@ -230,7 +233,7 @@ def _regressed(
     cases = case_changes(baseline, run, k, terms)
     if blind := cases.loc[cases["verdict"] == "not compared", "case_id"].tolist():
         faults.append(
-            f"max_regressed_cases: {len(blind)} cases without facts cannot be compared across chunkings "
+            f"max_regressed_cases: {counted(len(blind), 'case')} without facts cannot be compared across chunkings "
             f"({some(blind)})"
         )
     facts = fact_changes(baseline, run, k)
@@ -268,7 +271,7 @@ def _mean(run: Run, figure: Figure, faults: list[str]) -> tuple[float, int]:
             f"{figure}: only {n} of the {wanted} cases that should count have a value in run {run.run_id}"
         )
     elif n > wanted:
-        faults.append(f"{figure}: {n} cases have a value, {wanted} {_FOREIGN}")
+        faults.append(f"{figure}: {counted(n, 'case')} with a value, {wanted} {_FOREIGN}")
     return float(values.mean()), n
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from evalkit.checks import compare_prefixes, ties_at_cutoff
-from evalkit.errors import InputError, some
+from evalkit.errors import InputError, counted, some
 from evalkit.evaluation import (
     Evaluation,
     dataset_record,
@@ -190,8 +190,8 @@ def _evaluation(
     ranked = {*source.rankings["case_id"], *source.deep["case_id"]}
     if unknown := sorted(ranked - asked):
         raise InputError(
-            f"{len(unknown)} ranked questions are not in data set {subject.dataset.name}: {some(unknown, 10)}; "
-            "check the ids, or take them out of the rankings"
+            f"{counted(len(unknown), 'ranked question')} not in data set {subject.dataset.name}: "
+            f"{some(unknown, 10)}; check the ids, or take them out of the rankings"
         )
     notices = [*subject.labels.notices, source.notice]
     if missing := sorted(asked - ranked):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.chunking import Chunk
 from evalkit.dataset import Dataset
-from evalkit.errors import SHOWN, InputError, bullets
+from evalkit.errors import SHOWN, InputError, bullets, counted
 from evalkit.evidence import cover, fact_table
 from evalkit.labels import Labels
 from evalkit.measures import JUDGED, MEASURES
@@ -139,9 +139,8 @@ def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], *rankings:
             if (document_id, chunk_id) in unknown
         ]
         raise InputError(
-            f"{len(named)} returned chunks are no eligible chunks of data set {dataset.name}, so they cannot be "
-            f"judged:{bullets(named, SHOWN)}\nindex the data set again, or check whose rankings "
-            "these are"
+            f"{counted(len(named), 'returned chunk')} not among the eligible ones of data set {dataset.name}, which "
+            f"cannot be judged:{bullets(named, SHOWN)}\nindex the data set again, or check whose rankings these are"
         )
 
 

@@ -87,7 +87,7 @@ def test_a_case_without_facts_regresses_by_recall():
     report = gate(run, Criteria(max_regressed_cases=0), baseline)
     assert report.regressed[0].detail == "recall fell from 1.000 to 0.500"
     other = small_run({}, relevant={"r": [1, 9]}, chunking="other-v1")
-    with pytest.raises(InputError, match=r"1 cases without facts cannot be compared across chunkings \(r\)"):
+    with pytest.raises(InputError, match=r"1 case without facts cannot be compared across chunkings \(r\)"):
         gate(other, Criteria(max_regressed_cases=0), baseline)
 
 
@@ -163,8 +163,8 @@ def test_fewer_unsupported_questions_than_the_record_counts_are_refused():
 @pytest.mark.parametrize(
     ("table", "criteria", "fault"),
     [
-        ("scores", Criteria(min={"recall@3": 0.0}), "recall@3: 4 cases have a value, 1 should count"),
-        ("scores", Criteria(min={"complete@3": 0.0}), "complete@3: 4 cases have a value, 1 should count"),
+        ("scores", Criteria(min={"recall@3": 0.0}), "recall@3: 4 cases with a value, 1 should count"),
+        ("scores", Criteria(min={"complete@3": 0.0}), "complete@3: 4 cases with a value, 1 should count"),
         ("questions", Criteria(max_false_acceptance=1.0), "2 unsupported questions at K = 3, 1 should count"),
     ],
 )
@@ -240,7 +240,7 @@ def test_markdown_and_terminal_say_value_bound_n_and_verdict(run):
 def test_cases_without_facts_are_said_beside_the_mean():
     run = small_run({"a": [1]}, relevant={"r": [1]})
     assert only(gate(run, Criteria(min={"complete@3": 1.0}))).detail == (
-        "mean over 1 cases; 1 without facts do not count"
+        "mean over 1 case; 1 case without facts left out"
     )
 
 

@@ -40,7 +40,7 @@ def test_the_verdict_counts_cases_with_facts_and_names_the_weak_ones(run):
     )
     assert "Complete: 1 of 3, 95 % interval 0.008 to 0.906." in said
     assert "Weakest first: lost , late" in said
-    assert "1 more questions have no labelled facts" in said
+    assert "Questions without labelled facts, judged by recall: 1." in said
     assert "1 of 2 unsupported questions" in said
     assert "Only 4 answerable questions" in said
 
@@ -67,9 +67,9 @@ def test_the_verdict_says_what_limits_it(run):
     said = text_of(overview.verdict(limited))
     for part in (
         "no labels.lock",
-        "2 facts are lost",
-        "no prefix",
-        "differ from those of exact",
+        "quotes whole: 2.",
+        "no prefix of the one at the next larger K: 1.",
+        "differ from those of exact search: 1.",
         "equal scores cross",
         "SHA-256",
     ):

@@ -6,6 +6,7 @@ import pandas as pd
 from IPython.display import HTML
 from markupsafe import Markup
 
+from evalkit.errors import counted
 from evalkit.intervals import FEW, mean_interval
 from evalkit.measures import METRIC_LABELS, TABLE_ORDER, means
 from evalkit.records import RunRecord, accepted_when
@@ -210,9 +211,7 @@ def _completeness(run: Run) -> Markup:
         order = [case_id for case_id in weakest_first(run.scores, k) if case_id in set(weak["case_id"])]
         texts.append(_named("Weakest first:", order, shown_cases(run)))
     if len(with_facts) and len(with_facts) < len(at_k):
-        texts.append(
-            f"{len(at_k) - len(with_facts)} more questions have no labelled facts and are judged by recall."
-        )
+        texts.append(f"Questions without labelled facts, judged by recall: {len(at_k) - len(with_facts)}.")
     asked = run.questions[(run.questions["k"] == k) & ~run.questions["answerable"]]
     if len(asked):
         texts.append(
@@ -226,17 +225,17 @@ def _limits(run: Run) -> list[str]:
     limits = list(record.notices)
     if 0 < n < FEW:
         limits.append(
-            f"Only {n} answerable questions: these figures describe them, not questions in general."
+            f"Only {counted(n, 'answerable question')}: these figures describe them, not questions in general."
         )
     if lost := record.counts.get("facts_lost_to_chunking", 0):
-        limits.append(f"{lost} facts are lost to chunking: no chunk holds one of their quotes whole.")
+        limits.append(f"Facts lost to chunking, as no chunk holds one of their quotes whole: {lost}.")
     if differing := len(record.checks.prefix.get("differing", ())):
-        limits.append(f"{differing} rankings are no prefix of the ranking at the next larger K.")
+        limits.append(f"Rankings that are no prefix of the one at the next larger K: {differing}.")
     if differing := len(record.checks.exact_search.get("differing", ())):
-        limits.append(f"{differing} rankings differ from those of exact search.")
+        limits.append(f"Rankings that differ from those of exact search: {differing}.")
     if tied := len({case_id for cases in record.checks.ties.values() for case_id in cases}):
         limits.append(
-            f"For {tied} questions equal scores cross a K, so the engine's choice decides the score."
+            f"For {counted(tied, 'question')} equal scores cross a K, so the engine's choice decides the score."
         )
     if notice := retention_notice(record.retention):
         limits.append(notice)
