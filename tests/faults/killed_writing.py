@@ -6,11 +6,9 @@ children are forked from a process that has never opened an engine. Prints one J
 
 import json
 import os
-import random
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +18,7 @@ import nbformat
 import pyarrow.parquet as pq
 
 import evalkit.qdrant_connection  # noqa: F401 - imported before the first fork
-from evalkit import all_runs, indexing, pages
+from evalkit import all_runs, embedded_store, indexing, pages
 from evalkit.evaluation import Evaluation, evaluate, new_run_id
 from evalkit.indexing import index
 from evalkit.pages import NotebookPage
@@ -36,17 +34,32 @@ OUTPUTS = Path(os.environ["EVALKIT_OUTPUTS"])
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.copyfile")
 
 
-def forked(work: Callable[[], Any], kill_after: float | None = None) -> int:
-    """Run `work` in a forked child, and kill it from outside after a while; give the signal that ended it, or 0."""
+def forked(work: Callable[[], Any]) -> int:
+    """Run `work` in a forked child; give the signal that ended it, or 0."""
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
         work()
         sys.stdout.flush()
         os._exit(0)
-    if kill_after is not None:
-        time.sleep(kill_after)
+    return ended_by(pid)
+
+
+def killed_after(batches: int, work: Callable[[Callable[[object], Any]], Any]) -> int:
+    """Run `work` in a child, and kill it from outside when it has told of so many batches; give its signal."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        work(lambda _: os.write(write, b"."))
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as told:
+        told.read(batches)
         os.kill(pid, signal.SIGKILL)
+    return ended_by(pid)
+
+
+def ended_by(pid: int) -> int:
     _, status = os.waitpid(pid, 0)
     assert os.WIFSIGNALED(status) or status == 0, status
     return os.WTERMSIG(status)
@@ -138,7 +151,7 @@ def report(evaluation: Evaluation) -> None:
         print(json.dumps({"of": "report", "signal": ended, "report": names, "ends": all(ends), "run": whole}))
 
 
-def engine(kills: int) -> None:
+def engine() -> None:
     """Kill indexing while the embedded engine is at work, and let the next one end, again and again."""
     documents = {
         f"doc-{number:03}": "\n\n".join(f"## S{part}\n\nText {number} {part}." for part in range(8))
@@ -147,10 +160,11 @@ def engine(kills: int) -> None:
     cases = [case("one", relevant=[{"document": "doc-001", "chunk": "s1/p0"}])]
     dataset = write_dataset(OUTPUTS.parent / "large", documents, cases)
     indexing.open_embedder = lambda _: HashEmbedder(32, batch_size=64)
+    embedded_store.FLUSH = 16  # of 192 points: kills come between and into flushes
     chosen = {"dataset": str(dataset), "embed_batch": 64, "upsert_batch": 8, "verify_sample": 1000}
 
-    def put(recreate: bool = False) -> str:
-        return index(IndexSettings.checked(**chosen, recreate=recreate)).outcome
+    def put(progress: Callable[[object], Any] = lambda _: None, recreate: bool = False) -> str:
+        return index(IndexSettings.checked(**chosen, recreate=recreate), progress).outcome
 
     def content() -> str:
         with open_store() as store:
@@ -160,23 +174,20 @@ def engine(kills: int) -> None:
             ]
             return repr((store.read_state(name), points))
 
-    notes = OUTPUTS.parent / "notes.json"
+    notes = OUTPUTS.parent / "notes.txt"
 
     def undisturbed() -> None:
         put()
-        start = time.perf_counter()
-        put(recreate=True)
-        notes.write_text(json.dumps({"seconds": time.perf_counter() - start, "content": content()}))
+        notes.write_text(content())
 
     assert forked(undisturbed) == 0
-    noted, chance = json.loads(notes.read_text()), random.Random(6)
-    for _ in range(kills):
-        ended = forked(lambda: put(recreate=True), noted["seconds"] * chance.uniform(0.1, 0.8))
+    for batches in (1, 3, 8, 13, 22):  # of 24
+        ended = killed_after(batches, lambda told: put(told, recreate=True))
         states = [json.loads(path.read_text())["state"] for path in OUTPUTS.glob("collections/*/state.json")]
 
         def finish(ended: int = ended, states: list[str] = states) -> None:
             outcome = put()
-            same = content() == noted["content"]
+            same = content() == notes.read_text()
             print(json.dumps({"signal": ended, "states": states, "outcome": outcome, "same": same}))
 
         assert forked(finish) == 0
@@ -184,7 +195,7 @@ def engine(kills: int) -> None:
 
 def main() -> None:
     if sys.argv[1] == "engine":
-        engine(5)
+        engine()
         return
 
     def prepare() -> None:
