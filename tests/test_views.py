@@ -1,9 +1,12 @@
 """HTML parts: escaped texts, marked quotes, anchors, tables."""
 
+import re
+from html import unescape
+
 import pandas as pd
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from evalkit.views.markup import banner, case_anchor, case_link, page
 from evalkit.views.quotes import highlight
@@ -12,13 +15,11 @@ from tests.htmlparts import SCRIPT, soup, text_of
 
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=12), max_size=4))
+@example("0\r", ["0"])
 def test_highlighting_changes_no_text(text, quotes):
     named = [(quote, str(number)) for number, quote in enumerate(quotes)]
-    html = soup(highlight(text, named))
-    for name in html.find_all("sup"):
-        name.previous_sibling.extract()  # the space before it
-        name.extract()
-    assert html.get_text() == soup(escape(text)).get_text()
+    unmarked = re.sub(r"&nbsp;<sup>[^<]*</sup>|</?mark>", "", highlight(text, named))
+    assert unescape(unmarked) == text
 
 
 def test_a_quote_is_marked_over_line_breaks_and_overlaps_share_a_mark():
