@@ -73,8 +73,12 @@ def test_a_trend_never_joins_runs_of_different_settings(changes):
     runs = [small_run({"a": [1]}), small_run({"a": [2]}, **changes), small_run({"a": [3]})]
     (trend,) = trends(runs)
     assert set(trend.table["run_id"]) == {runs[0].run_id, runs[2].run_id}
+
+
+def test_runs_of_different_settings_are_all_listed_and_have_one_trend():
+    runs = [small_run({"a": [1]}), small_run({"a": [2]}, search={"threshold": 0.5}), small_run({"a": [3]})]
     soup = BeautifulSoup(overview_page(), "html.parser")
-    assert [one.get_text() for one in soup.select("h3")] == [trend.title]
+    assert [one.get_text() for one in soup.select("h3")] == [trends(runs)[0].title]
     assert len(soup.select("#runs ~ .scroll tbody tr")) == 3
 
 

@@ -22,6 +22,7 @@ from evalkit.errors import InputError
 from evalkit.plots.chunkings import evidence_over_words
 from evalkit.recorded import write_recorded
 from evalkit.settings import EvaluateSettings
+from tests.conftest import environment
 from tests.datasets import OTHER, OWN, case, fact, words, write_dataset
 
 KS = (1, 3)
@@ -147,22 +148,24 @@ def small(tmp_path_factory):
     )
 
 
-def test_a_fact_cut_at_a_border_is_lost_to_that_chunking_alone(small):
-    evaluations = evaluate_chunkings(small, [OWN, OTHER])
-    assert list(evaluations) == [OWN, OTHER]
-    assert lost_facts(evaluations)[["chunking", "case_id", "fact"]].to_numpy().tolist() == [
-        [OTHER, "lease", 0]
-    ]
-    scores = scores_with_words(evaluations).set_index(["chunking", "case_id", "k"])
+@pytest.fixture(scope="module")
+def evaluated(small, tmp_path_factory):
+    with environment(EVALKIT_OUTPUTS=str(tmp_path_factory.mktemp("outputs"))):
+        return evaluate_chunkings(small, [OWN, OTHER])
+
+
+def test_a_fact_cut_at_a_border_is_lost_to_that_chunking_alone(evaluated):
+    assert list(evaluated) == [OWN, OTHER]
+    assert lost_facts(evaluated)[["chunking", "case_id", "fact"]].to_numpy().tolist() == [[OTHER, "lease", 0]]
+    scores = scores_with_words(evaluated).set_index(["chunking", "case_id", "k"])
     # Everything comes back at K = 5, so that only what the chunking lost can be missing.
     assert scores.loc[(OWN, "lease", 5), ["coverage", "complete", "words"]].tolist() == [1.0, 1.0, 107]
     assert scores.loc[(OTHER, "lease", 5), ["coverage", "complete", "words"]].tolist() == [0.5, 0.0, 107]
     assert scores.loc[(OTHER, "second", 5), "coverage"] == 1.0
 
 
-def test_at_equal_words_every_chunking_is_cut_after_the_same_words(small):
-    evaluations = evaluate_chunkings(small, [OWN, OTHER])
-    cases = at_equal_words(evaluations, small.dataset, [50, 107, 500])
+def test_at_equal_words_every_chunking_is_cut_after_the_same_words(small, evaluated):
+    cases = at_equal_words(evaluated, small.dataset, [50, 107, 500])
     assert set(cases.loc[cases["budget"] == 50, "words"]) == {50}
     assert set(cases.loc[cases["budget"] == 500, "words"]) == {107}
     assert not cases["short"].any()  # the corpus ended, not K

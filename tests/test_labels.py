@@ -337,7 +337,7 @@ def sentences_at(body: str, chunk: str, text: str) -> tuple[str, ...]:
     return tuple(touched)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(quoted_documents(), st.sampled_from([OWN, OTHER]))
 def test_rechunking_never_changes_which_sentence_is_evidence(drawn, own):
     body, text = drawn

@@ -62,33 +62,30 @@ def run(work):
     return load_run("latest")
 
 
-def verdicts(run, **more):
-    return {finding.claim: finding.verdict for finding in verify_run(run, **more)}
+def verdicts(run):
+    return {finding.claim: finding.verdict for finding in verify_run(run)}
 
 
-def differing(run, **more):
-    return [claim for claim, verdict in verdicts(run, **more).items() if verdict == "differs"]
+def differences(run):
+    return {finding.claim: finding.detail for finding in verify_run(run) if finding.verdict == "differs"}
 
 
-def details(run):
-    return " ".join(finding.detail for finding in verify_run(run) if finding.verdict == "differs")
+def differing(run):
+    return list(differences(run))
 
 
-@pytest.mark.parametrize("sample", [1, 64, None])
-def test_what_is_as_it_was_is_shown(run, sample):
-    found = verdicts(run, sample=sample)
+@pytest.mark.parametrize(("sample", "number"), [(1, 1), (3, 3), (64, 11), (None, 11)])
+def test_what_is_as_it_was_is_shown(run, sample, number):
+    findings = verify_run(run, sample)
+    compared = f"compared 11 points, 11 payloads, {number} vectors (as recorded)"
+    assert {finding.claim: finding.detail for finding in findings}[STORED] == compared
+    found = {finding.claim: finding.verdict for finding in findings}
     assert set(found.values()) == {"shown", "cannot be shown"}
     assert [claim for claim, verdict in found.items() if verdict == "cannot be shown"] == [
         "the model gives these vectors",
         "vectors would come out the same on another machine",
     ]
     assert len(found) == CLAIMS
-
-
-def test_how_much_was_compared_is_said(run):
-    for sample, number in ((1, 1), (3, 3), (None, 11)):
-        text = {finding.claim: finding.detail for finding in verify_run(run, sample)}[STORED]
-        assert text == f"compared 11 points, 11 payloads, {number} vectors (as recorded)"
 
 
 def text_of(point):
@@ -120,8 +117,7 @@ def test_a_tampered_collection_is_seen(run, change, said):
             store.delete(run.record.store.collection, [point.id])
         else:
             store.upsert(run.record.store.collection, [change(point)])
-    assert STORED in differing(run)
-    assert f"1 {said}" in details(run)
+    assert f"1 {said}" in differences(run)[STORED]
 
 
 def test_swapped_vectors_show_in_the_recorded_scores_too(run):
@@ -177,8 +173,9 @@ def test_a_changed_question_is_seen(run, folder):
     cases = cases_of(folder)
     cases["unsupported"][0]["id"] = "renamed"
     write_cases(folder, cases)
-    assert differing(run) == ["cases of data set worker-runbooks", FOLLOW]
-    assert "questions that the data set has no more" in details(run)
+    found = differences(run)
+    assert list(found) == ["cases of data set worker-runbooks", FOLLOW]
+    assert "questions that the data set has no more" in found[FOLLOW]
 
 
 def test_a_changed_document_is_seen(run, folder):
@@ -210,12 +207,12 @@ def test_a_figure_changed_in_the_run_is_seen(run, table, column, claim):
 def test_a_table_of_another_run_or_none_is_seen(run, table):
     file = run.folder / f"{table}.parquet"
     shutil.copy(run.folder / f"{'facts' if table != 'facts' else 'deep'}.parquet", file)
-    found = verdicts(read_run(run.folder))
-    assert [claim for claim, verdict in found.items() if verdict == "differs"] == [TIED]
-    assert found[FOLLOW] == found[COSINES] == "cannot be shown"
-    assert file.name in details(read_run(run.folder))
+    found = {finding.claim: finding for finding in verify_run(read_run(run.folder))}
+    assert [claim for claim, finding in found.items() if finding.verdict == "differs"] == [TIED]
+    assert found[FOLLOW].verdict == found[COSINES].verdict == "cannot be shown"
+    assert file.name in found[TIED].detail
     file.unlink()
-    assert "No such file" in details(read_run(run.folder))
+    assert "No such file" in differences(read_run(run.folder))[TIED]
 
 
 def test_that_tables_of_an_older_run_are_its_own_cannot_be_shown(run):
@@ -269,11 +266,9 @@ def test_a_live_model_embeds_the_sample_anew_past_the_cache(live_run, server):
 @pytest.mark.server
 def test_another_digest_is_seen(live_run, server):
     server.digests = dict.fromkeys(server.digests, "e" * 64)
-    assert differing(live_run) == [
-        "model digest of the run",
-        "collection was embedded by this model and profile",
-    ]
-    assert "sha256:eeee" in details(live_run)
+    found = differences(live_run)
+    assert list(found) == ["model digest of the run", "collection was embedded by this model and profile"]
+    assert all("sha256:eeee" in detail for detail in found.values())
 
 
 @pytest.mark.server
