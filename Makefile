@@ -6,7 +6,8 @@ UV_VERSION := 0.13.9
 BIN := .venv/bin
 # Tests run on both cores; a file's tests stay on one worker, so that what they share is made once.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
-FAST := -m "not notebook and not server and not browser and not slow"
+# Left out: what starts kernels, browsers and servers of its own, or takes long.
+MOST := not notebook and not server and not browser and not slow
 
 # Compiled modules are kept: without them every kernel and every process of the tests compiles 1,700 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,23 +35,23 @@ lab: setup ## open JupyterLab on the notebooks
 test: setup ## all tests
 	$(PYTEST)
 
-test-fast: setup ## tests without notebooks, servers and browsers
-	$(PYTEST) $(FAST)
+test-fast: setup ## tests without notebooks, servers, browsers and whole experiments
+	$(PYTEST) -m "$(MOST) and not whole"
 
-test-lowest: setup ## fast tests with the lowest versions that pyproject.toml allows
+test-lowest: setup ## most tests with the lowest versions that pyproject.toml allows
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
 	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --group test --editable .
-	.venv-lowest/bin/python -m pytest -n 2 --dist loadfile $(FAST) --ignore tests/browser \
+	.venv-lowest/bin/python -m pytest -n 2 --dist loadfile -m "$(MOST)" --ignore tests/browser \
 	  -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
-test-pythons: setup ## fast tests under the other Pythons that pyproject.toml declares (PYTHONS=...)
+test-pythons: setup ## most tests under the other Pythons that pyproject.toml declares (PYTHONS=...)
 	@for python in $(PYTHONS); do \
 	  $$python -c "" 2>/dev/null || { echo "$$python is not on this machine: not tested"; continue; }; \
 	  echo "== $$python"; \
 	  $(BIN)/uv venv --quiet --clear --python "$$($$python -c 'import sys; print(sys.executable)')" .venv-$$python && \
 	  $(BIN)/uv pip sync --quiet --python .venv-$$python/bin/python --require-hashes requirements.lock && \
 	  $(BIN)/uv pip install --quiet --python .venv-$$python/bin/python --no-deps --no-build-isolation --editable . && \
-	  .venv-$$python/bin/python -m pytest -n 2 --dist loadfile $(FAST) || exit 1; \
+	  .venv-$$python/bin/python -m pytest -n 2 --dist loadfile -m "$(MOST)" || exit 1; \
 	done
 
 check: setup ## lint, format and types

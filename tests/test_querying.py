@@ -18,7 +18,6 @@ from evalkit.settings import EvaluateSettings
 from evalkit.stores import open_store
 from evalkit.vectors import VectorCache
 
-DATASETS = ("worker-runbooks", "platform-runbooks")
 EXPECTED = Path(__file__).parent / "expected"
 
 
@@ -44,7 +43,9 @@ class Asked:
         return retrieve(self.store, self.collection, self.names, self.vectors, filter, k, **settings)
 
 
-@pytest.fixture(scope="module", params=DATASETS)
+@pytest.fixture(
+    scope="module", params=["worker-runbooks", pytest.param("platform-runbooks", marks=pytest.mark.whole)]
+)
 def asked(request, example_outputs):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVALKIT_OUTPUTS", str(example_outputs))
