@@ -30,7 +30,8 @@ def verdict(comparison: Comparison) -> Verdict:
     Returns
     -------
     Verdict
-        Difference with interval, p-value and n; the cases better and worse; what this n could detect.
+        Difference with interval, p-value and n; the cases better and worse; what this n could detect. Not good
+        where the candidate accepts more unsupported questions.
     """
     row = _headline(comparison)
     if row is None:
@@ -47,7 +48,11 @@ def verdict(comparison: Comparison) -> Verdict:
         f"{lost} facts lost, {gained} gained."
     )
     note = sentence(row["note"]) if row["better"] or row["worse"] else ""
-    return Verdict(kind, title, (f"{figures} {found}", f"{_power(row)} {note}".strip()))
+    sentences = [f"{figures} {found}", f"{_power(row)} {note}".strip()]
+    if more := _more_accepted(comparison):
+        kind = "warning" if kind == "good" else kind
+        sentences.append(more)
+    return Verdict(kind, title, tuple(sentences))
 
 
 def acceptance_rules(comparison: Comparison) -> str:
@@ -84,6 +89,19 @@ def _headline(comparison: Comparison) -> dict[Any, Any] | None:
         if rows:
             return rows[0]
     return None
+
+
+def _more_accepted(comparison: Comparison) -> str:
+    """Say that more unsupported questions are accepted; empty when they are not, or there are none."""
+    rows = comparison.decisions
+    rows = rows[
+        (rows["metric"] == "false_acceptance") & (rows["k"] == comparison.k) & (rows["difference"] > 0)
+    ]
+    return "".join(
+        f"But more unsupported questions are accepted: {row['baseline']:.3f} → {row['candidate']:.3f} of {row['n']}, "
+        f"p-value {p_text(row['p'])}."
+        for row in rows.to_dict("records")
+    )
 
 
 def _title(row: Mapping[Any, Any]) -> tuple[Literal["good", "warning", "note"], str]:

@@ -34,12 +34,21 @@ def test_a_loss_beyond_chance_is_a_warning(worse):
 
 
 def test_a_gain_and_a_change_within_chance_are_told_apart(worse):
-    better = compare(worse.candidate, worse.baseline)
-    assert text_of(view.verdict(better)).startswith("complete@3 is higher in the candidate, more than chance")
+    lower = {case: [5] if index < 8 else [1] for index, case in enumerate(MANY)}
+    better = compare(small_run(lower, unsupported={"x": True}), small_run(MANY, unsupported={"x": False}))
+    said = text_of(view.verdict(better))
+    assert said.startswith("complete@3 is higher in the candidate, more than chance")
+    assert "But more" not in said
     once = compare(small_run(MANY), small_run({**MANY, "q0": [5]}))
     said = text_of(view.verdict(once))
     assert "Note: complete@3 is lower in the candidate, which can be chance" in said
     assert "p-value 1.000" in said
+
+
+def test_a_gain_that_accepts_more_unsupported_questions_is_no_good_news(worse):
+    said = text_of(view.verdict(compare(worse.candidate, worse.baseline)))
+    assert said.startswith("Warning: complete@3 is higher in the candidate, more than chance explains")
+    assert "But more unsupported questions are accepted: 0.000 → 1.000 of 1, p-value 1.000." in said
 
 
 def test_few_cases_are_said_to_show_nothing():
