@@ -8,6 +8,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # Left out: what starts kernels, browsers and servers of its own, or takes long.
 MOST := not notebook and not server and not browser and not slow
+# Files that hold nothing else, and take seconds to import.
+UNREAD := $(addprefix --ignore=tests/,browser faults test_ollama_embedder.py test_server_store.py)
 
 # Compiled modules are kept: without them every kernel and every process of the tests compiles 1,700 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +38,7 @@ test: setup ## all tests
 	$(PYTEST)
 
 test-fast: setup ## tests without notebooks, servers, browsers and whole experiments
-	$(PYTEST) -m "$(MOST) and not whole"
+	$(PYTEST) -m "$(MOST) and not whole" $(UNREAD)
 
 test-lowest: setup ## most tests with the lowest versions that pyproject.toml allows
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest

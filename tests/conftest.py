@@ -32,6 +32,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    gc.collect()
+    gc.freeze()
+
+
 ENVIRONMENT = (
     "QDRANT_URL",
     "QDRANT_API_KEY",

@@ -10,11 +10,8 @@ import pytest
 from evalkit.embedded_store import EmbeddedStore
 from evalkit.errors import InputError
 from evalkit.points import CollectionState, Fingerprint, Point, Store
-from evalkit.qdrant_connection import Connection
-from evalkit.server_store import ServerStore
 from evalkit.settings import ServerSettings
 from tests.fakes.qdrant import Engine, FakeQdrant
-from tests.fakes.qdrant_grpc import FakeQdrantGrpc
 
 FIELDS = ("document_type", "publication_state")
 STATE = CollectionState(
@@ -34,7 +31,13 @@ def store(request, tmp_path_factory):
     if request.param == "embedded":
         with EmbeddedStore(folder) as opened:
             yield opened
-    elif request.param == "rest":
+        return
+    # Loading the client takes a second, which tests of the embedded engine alone do without.
+    from evalkit.qdrant_connection import Connection
+    from evalkit.server_store import ServerStore
+    from tests.fakes.qdrant_grpc import FakeQdrantGrpc
+
+    if request.param == "rest":
         with FakeQdrant(folder) as server, ServerStore(Connection(server.url)) as opened:
             yield opened
     else:
