@@ -37,8 +37,8 @@ lab: setup ## open JupyterLab on the notebooks
 test: setup ## all tests
 	$(PYTEST)
 
-test-fast: setup ## tests without notebooks, servers, browsers and whole experiments
-	$(PYTEST) -m "$(MOST) and not whole" $(UNREAD)
+test-fast: setup ## tests without notebooks, servers, browsers and thorough ones
+	$(PYTEST) -m "$(MOST) and not thorough" $(UNREAD)
 
 test-lowest: setup ## most tests with the lowest versions that pyproject.toml allows
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest

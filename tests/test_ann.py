@@ -62,7 +62,7 @@ def best():
     return allowed[np.argsort(-(ASKED @ VECTORS[allowed].T), axis=1)[:, :K]]
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_recall_against_exact_rises_with_the_beam(swept):
     table = swept.table
     assert list(table.columns) == COLUMNS
@@ -75,7 +75,7 @@ def test_recall_against_exact_rises_with_the_beam(swept):
     assert (swept.approximate, swept.points, swept.k) == (True, 2000, K)
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_the_first_row_is_exact_search_and_the_others_are_measured_against_it(store, swept):
     found = store.query("approximate", ASKED, FILTER, K, hnsw_ef=EFS[0])
     shares = [
@@ -85,7 +85,7 @@ def test_the_first_row_is_exact_search_and_the_others_are_measured_against_it(st
     assert swept.table["recall_exact"].iloc[1] == pytest.approx(np.mean(shares))
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_latencies_are_percentiles_of_single_requests(swept):
     table = swept.table
     assert (table["n"] == QUESTIONS).all()
@@ -97,7 +97,7 @@ def test_latencies_are_percentiles_of_single_requests(swept):
     assert table[["recall", "coverage"]].isna().all(axis=None)
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_without_an_index_every_width_finds_all(store):
     found = sweep_collection(store, "exact", NAMES, ASKED, FILTER, K, EFS[:2], repeats=1)
     assert not found.approximate
@@ -105,7 +105,7 @@ def test_without_an_index_every_width_finds_all(store):
     assert (found.table["identical"] == QUESTIONS).all()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_recall_against_labels_stands_apart(store):
     """Each question is labelled with its two best passages, and with one that never comes back."""
     rows = [
@@ -124,7 +124,7 @@ def test_recall_against_labels_stands_apart(store):
     assert table["coverage"].isna().all()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_no_questions_give_no_figures(store):
     table = sweep_collection(store, "exact", [], ASKED[:0], FILTER, K, (8,), repeats=1).table
     assert table["n"].tolist() == [0, 0]

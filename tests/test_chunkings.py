@@ -175,7 +175,7 @@ def test_at_equal_words_every_chunking_is_cut_after_the_same_words(small, evalua
     }  # fmt: skip
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_ranking_that_k_ended_before_the_budget_is_marked(small):
     evaluations = evaluate_chunkings(small.model_copy(update={"ks": (1,)}), [OWN, OTHER])
     cases = at_equal_words(evaluations, small.dataset, [3, 500])

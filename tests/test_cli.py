@@ -138,7 +138,7 @@ def test_gate_passes_misses_and_writes_its_files(reading, tmp_path):
     assert "not met" in summary.read_text()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_compare_shows_what_differs(evalkit):
     baseline = load_run("latest").run_id
     assert evalkit("evaluate", "--k", "1,3,5,10", "--threshold", "0.6")[0] == 0
@@ -161,7 +161,7 @@ def test_verify_shows_a_run_and_sees_a_changed_score(evalkit):
     assert "1 of" in err
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "command",
     [
@@ -196,7 +196,7 @@ def test_verify_a_collection(reading):
     assert code == 2
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_verify_a_collection_by_vectors_of_a_folder_of_their_own(reading, tmp_path):
     collection = load_run("latest").record.store.collection
     verify = ("verify", collection, "--dataset", "worker-runbooks", "--embeddings", tmp_path / "ours")
@@ -212,7 +212,7 @@ def test_verify_a_collection_by_vectors_of_a_folder_of_their_own(reading, tmp_pa
     assert "sha256:other" in out
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_rankings_of_a_run_and_of_a_file_give_equal_scores(evalkit, tmp_path):
     first = load_run("latest")
     assert evalkit("evaluate", "--rankings", first.run_id)[0] == 0
@@ -300,7 +300,7 @@ def test_index_shows_how_far_it_is_and_how_fast(evalkit):
     assert "11/11" not in evalkit("index", "--collection", "anew")[2]
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_damaged_collection_is_named_and_written_anew_on_request(evalkit):
     run = load_run("latest")
     folder = run.folder.parents[1] / "collections" / run.record.store.collection

@@ -173,12 +173,12 @@ def test_a_k_near_the_size_of_the_corpus_is_noticed_in_the_run_its_summary_and_i
     assert score_run_again(small).record.notices[-1] == notice
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_indexing_again_embeds_nothing(own_outputs):
     assert index(IndexSettings.checked(dataset="worker-runbooks")).counts["embedded"] == 0
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_where_an_approximate_index_stands_exact_search_is_asked_for_too(outputs):
     index(IndexSettings.checked(dataset="platform-runbooks", hnsw_m=4, hnsw_ef_construct=4))
     found = evaluate(EvaluateSettings.checked(dataset="platform-runbooks", ks=(10,), hnsw_ef=1))

@@ -188,7 +188,8 @@ def evidence_under(dataset, version, order):
     return facts, {chunk.chunk_id: fold(chunk.text) for chunk in chunks}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.thorough  # tests/test_labels.py has one of the labels alone
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(made=labelled(), order=st.randoms(use_true_random=False))
 def test_rechunking_never_changes_which_sentence_is_evidence(made, order):
     body, quotes = made

@@ -186,7 +186,7 @@ def test_an_interrupted_one_is_refused_for_evaluation_and_completed_by_indexing(
     assert opened(dataset, embedder).checked["points"] == 15
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_what_is_stored_is_not_embedded_again_even_without_the_cache(engine, dataset, embedder):
     with pytest.raises(KeyboardInterrupt):
         index(settings(dataset), interrupt_after(3))
@@ -220,7 +220,7 @@ def test_vectors_are_in_memory_for_a_few_batches_only(engine, tmp_path, embedder
     assert max(alive) <= 4  # one on its way, one that waits, one that is being made
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_corpus_that_changed_meanwhile_is_resumed_and_stale_points_go(engine, dataset, embedder):
     with pytest.raises(KeyboardInterrupt):
         index(settings(dataset), interrupt_after(3))
@@ -238,7 +238,7 @@ def test_a_corpus_that_changed_meanwhile_is_resumed_and_stale_points_go(engine, 
     assert opened(dataset, embedder).checked["points"] == 13
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_another_corpus_is_refused_until_recreate(engine, dataset, embedder):
     index(settings(dataset))
     before = stored()
@@ -298,7 +298,7 @@ def test_another_model_or_profile_is_refused(engine, dataset, embedder, other, t
     assert changed.embedded == []
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_half_written_one_of_another_model_is_refused_too(engine, dataset, embedder, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         index(settings(dataset), interrupt_after(2))
@@ -309,7 +309,7 @@ def test_a_half_written_one_of_another_model_is_refused_too(engine, dataset, emb
     assert stored() == before
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_half_written_one_of_another_data_set_is_refused(engine, dataset, embedder, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         index(settings(dataset, collection="shared"), interrupt_after(2))
@@ -363,9 +363,9 @@ def tamper_vector(store, ids):
 @pytest.mark.parametrize(
     ("tamper", "text"),
     [
-        pytest.param(tamper_missing, "1 passages are missing", marks=pytest.mark.whole),
-        pytest.param(tamper_extra, "1 points belong to no passage", marks=pytest.mark.whole),
-        pytest.param(tamper_payload, r"1 payloads differ.*publication_state", marks=pytest.mark.whole),
+        pytest.param(tamper_missing, "1 passages are missing", marks=pytest.mark.thorough),
+        pytest.param(tamper_extra, "1 points belong to no passage", marks=pytest.mark.thorough),
+        pytest.param(tamper_payload, r"1 payloads differ.*publication_state", marks=pytest.mark.thorough),
         (tamper_vector, "1 vectors differ"),
     ],
 )
@@ -409,7 +409,7 @@ def test_what_does_not_arrive_leaves_the_collection_building(engine, dataset, em
     assert index(settings(dataset)).counts["sent"] == 4
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_failure_while_writing_ends_with_its_class_and_is_resumed(engine, dataset, embedder, monkeypatch):
     from evalkit.embedded_store import EmbeddedStore
     from evalkit.server_store import ServerStore
@@ -442,7 +442,7 @@ def test_a_prompt_that_cannot_be_embedded_writes_nothing(engine, dataset):
         assert store.collections() == []
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_recreate_keeps_the_old_one_when_the_embedder_fails(engine, dataset, embedder, monkeypatch):
     index(settings(dataset))
 
@@ -457,7 +457,7 @@ def test_recreate_keeps_the_old_one_when_the_embedder_fails(engine, dataset, emb
     assert state() == "complete"
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_several_uploads_at_a_time_write_the_same(engine, dataset, embedder):
     report = index(settings(dataset, parallel=3))
     assert report.counts["sent"] == 15

@@ -44,7 +44,7 @@ class Asked:
 
 
 @pytest.fixture(
-    scope="module", params=["worker-runbooks", pytest.param("platform-runbooks", marks=pytest.mark.whole)]
+    scope="module", params=["worker-runbooks", pytest.param("platform-runbooks", marks=pytest.mark.thorough)]
 )
 def asked(request, example_outputs):
     with pytest.MonkeyPatch.context() as patch:

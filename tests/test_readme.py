@@ -47,7 +47,7 @@ def test_own_data_in_five_minutes(my_runbooks, monkeypatch):
     assert (my_runbooks / "labels.lock").is_file()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_the_output_shown_is_the_real_one(own_outputs):
     shown = re.search(r"```text\n(worker-runbooks.*?)\nrun ", README, re.DOTALL).group(1)
     assert CliRunner().invoke(app, ["evaluate"]).output.startswith(shown)
@@ -79,7 +79,7 @@ def test_the_criteria_file_shown_holds_every_field(tmp_path):
         assert figure.replace("reciprocal_rank", "mrr") in path.read_text()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_baseline_kept_by_ci_is_compared_with_and_scored_by_changed_labels(
     own_outputs, tmp_path, monkeypatch
 ):

@@ -79,7 +79,7 @@ def test_a_report_that_cannot_be_finished_is_not_there(tmp_path, monkeypatch, er
     assert sorted(path.name for path in run.folder.iterdir()) == before
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_run_that_ends_while_the_overview_is_written_is_in_it(outputs, monkeypatch):
     first = small_run({"a": [1]})
     late = []

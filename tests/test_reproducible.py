@@ -49,7 +49,7 @@ def test_another_process_in_another_folder_gives_the_same_bytes_tables_and_drawi
 
 
 @pytest.mark.parametrize(
-    "dataset", ["worker-runbooks", pytest.param("platform-runbooks", marks=pytest.mark.whole)]
+    "dataset", ["worker-runbooks", pytest.param("platform-runbooks", marks=pytest.mark.thorough)]
 )
 def test_a_run_scored_again_from_its_rankings_has_equal_figures(example_runs, dataset, tmp_path, monkeypatch):
     run = load_run(example_runs[dataset])
@@ -76,7 +76,7 @@ def test_the_command_scores_a_run_again_without_any_collection(example_runs, tmp
     assert not (tmp_path / "again" / "collections").exists()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_run_scored_again_and_again_stays_as_it_is(example_runs, tmp_path, monkeypatch):
     run = load_run(example_runs["worker-runbooks"])
     monkeypatch.setenv("EVALKIT_OUTPUTS", str(tmp_path / "again"))

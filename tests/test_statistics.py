@@ -75,6 +75,7 @@ def test_a_group_far_below_the_rest_and_one_that_is_not():
     assert lowest_group([0] * 9 + [1] * 9, ["low"] * 9 + ["high"] * 9).p < 0.001
 
 
+@pytest.mark.thorough
 def test_the_lowest_of_equal_groups_is_hardly_ever_found():
     rng = np.random.default_rng(3)
     groups = np.repeat(list("abcdef"), [4, 8, 12, 12, 20, 30])

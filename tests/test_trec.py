@@ -61,6 +61,7 @@ def test_every_spacing_of_a_run_gives_the_same_rows(tmp_path, text):
     assert rows_of(written(tmp_path, "run.gz", gzip.compress(text.encode()))) == ROWS
 
 
+@pytest.mark.thorough
 def test_spacing_may_change_in_the_middle_of_a_large_file(tmp_path):
     lines = [f"q{number // 1000} Q0 d{number} 1 {-number} tag\n" for number in range(100_000)]
     wanted = rows_of(written(tmp_path, "run", "".join(lines)))

@@ -74,7 +74,15 @@ def differing(run):
     return list(differences(run))
 
 
-@pytest.mark.parametrize(("sample", "number"), [(1, 1), (3, 3), (64, 11), (None, 11)])
+@pytest.mark.parametrize(
+    ("sample", "number"),
+    [
+        (1, 1),
+        pytest.param(3, 3, marks=pytest.mark.thorough),
+        pytest.param(64, 11, marks=pytest.mark.thorough),
+        (None, 11),
+    ],
+)
 def test_what_is_as_it_was_is_shown(run, sample, number):
     findings = verify_run(run, sample)
     compared = f"compared 11 points, 11 payloads, {number} vectors (as recorded)"
@@ -103,12 +111,12 @@ def stranger(point):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        pytest.param(text_of, "payloads differ: ", marks=pytest.mark.whole),
+        pytest.param(text_of, "payloads differ: ", marks=pytest.mark.thorough),
         (turned, "vectors differ from the embedder's: "),
         pytest.param(
-            stranger, "points belong to no passage of the data set: stranger", marks=pytest.mark.whole
+            stranger, "points belong to no passage of the data set: stranger", marks=pytest.mark.thorough
         ),
-        pytest.param(None, "passages are missing: ", marks=pytest.mark.whole),
+        pytest.param(None, "passages are missing: ", marks=pytest.mark.thorough),
     ],
     ids=["text", "vector", "added", "deleted"],
 )
@@ -171,7 +179,7 @@ def test_changed_labels_are_seen_and_what_follows_from_them(run, folder):
     assert differing(run) == ["labels of data set worker-runbooks", FOLLOW]
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_changed_question_is_seen(run, folder):
     cases = cases_of(folder)
     cases["unsupported"][0]["id"] = "renamed"
@@ -181,7 +189,7 @@ def test_a_changed_question_is_seen(run, folder):
     assert "questions that the data set has no more" in found[FOLLOW]
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_changed_document_is_seen(run, folder):
     document = sorted((folder / "documents").glob("*.md"))[0]
     text = document.read_text(encoding="utf-8")
@@ -207,7 +215,7 @@ def test_a_figure_changed_in_the_run_is_seen(run, table, column, claim):
     assert differing(without_hashes(run)) == [claim]
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_another_run_or_none_is_seen(run, table):
     file = run.folder / f"{table}.parquet"
@@ -226,7 +234,7 @@ def test_that_tables_of_an_older_run_are_its_own_cannot_be_shown(run):
     assert "differs" not in found.values()
 
 
-@pytest.mark.whole
+@pytest.mark.thorough
 def test_a_ranking_changed_in_the_run_is_seen(run):
     changed = run.rankings
     changed = changed[~((changed["k"] == 3) & (changed["rank"] == 1))]
