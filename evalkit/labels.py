@@ -7,6 +7,7 @@ documents that a label names, so its cost grows with the labels and not with the
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import pandas as pd
 
@@ -200,9 +201,16 @@ class _Found:
 
 def _table(rows: Sequence[tuple[object, ...]], names: str) -> pd.DataFrame:
     columns = names.split()
-    table = pd.DataFrame(rows, columns=columns).astype({column: _DTYPES[column] for column in columns})
-    keys = [column for column in columns if column not in ("grade", "text", "first_quote", "lost")]
-    return table.sort_values(keys, ignore_index=True)
+    keys = [
+        place for place, name in enumerate(columns) if name not in ("grade", "text", "first_quote", "lost")
+    ]
+    ordered = sorted(rows, key=itemgetter(*keys))
+    return pd.DataFrame(
+        {
+            name: pd.Series([row[place] for row in ordered], dtype=_DTYPES[name])
+            for place, name in enumerate(columns)
+        }
+    )
 
 
 def _faults_of_remains(remains: Remains, passages: Passages) -> Iterator[str]:

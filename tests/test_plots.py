@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from evalkit.intervals import mean_intervals
 from evalkit.measures import MEASURES, METRIC_LABELS
@@ -85,7 +86,7 @@ def test_labels_at_the_end_of_lines_do_not_overlap_and_are_whole():
 
 def test_a_figure_is_shown_once_as_image_with_its_text():
     publisher = CapturingDisplayPublisher()
-    shell = InteractiveShell.instance()
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     before, shell.display_pub = shell.display_pub, publisher
     try:
         show(new_figure(4, 2)[0], "Nothing is drawn, n = 0.")
