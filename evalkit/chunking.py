@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from evalkit.dataset import Document
 from evalkit.errors import InputError, refuse
+from evalkit.wording import fold
 
 MAX_WORDS = 80
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -245,14 +246,14 @@ def _sections(body: str) -> list[tuple[str, list[str]]]:
 def _paragraphs(lines: list[str]) -> list[str]:
     """Gather lines into paragraphs: blocks between blank lines, white space folded."""
     texts: list[str] = []
-    words: list[str] = []
+    gathered: list[str] = []
     for line in [*lines, ""]:
-        found = line.split()
-        if found:
-            words += found
-        elif words:
-            texts.append(" ".join(words))
-            words = []
+        folded = fold(line)
+        if folded:
+            gathered.append(folded)
+        elif gathered:
+            texts.append(" ".join(gathered))
+            gathered = []
     return texts
 
 
