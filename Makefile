@@ -4,8 +4,9 @@ PYTHONS ?= python3.12 python3.13
 DATASET ?= worker-runbooks
 UV_VERSION := 0.13.9
 BIN := .venv/bin
-# Tests run on both cores; a file's tests stay on one worker, so that what they share is made once.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Tests run on both cores; a file's tests stay on one worker, so that what they share is made once. The order stays as
+# it is, so that the longest files, those in folders, come first and no worker ends much later than the other.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Left out: what starts kernels, browsers and servers of its own, or takes long.
 MOST := not notebook and not server and not browser and not slow
 # Files that hold nothing else, and take seconds to import.

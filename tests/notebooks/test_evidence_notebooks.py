@@ -5,6 +5,7 @@ import pytest
 
 from evalkit.notebooks import run_notebook
 from evalkit.reporting import single_report
+from tests.notebooks.readable import assert_readable
 
 pytestmark = pytest.mark.notebook
 
@@ -27,6 +28,7 @@ def test_compare_chunkings(own_outputs, tmp_path):
     assert 'alt="Line chart of evidence found over words of context, 90 cases.' in html
     assert "evaluate_chunkings" not in html  # code is hidden
     notebook = nbformat.read(page.with_suffix(".ipynb"), 4)
+    assert_readable(notebook)
     verdict = shown(notebook, "verdict")
     assert "No chunking is shown to find more complete evidence" in verdict
     assert "At 160 words paragraphs-v1 has all facts of 77.8% of 90 questions" in verdict
@@ -38,6 +40,7 @@ def test_compare_chunkings(own_outputs, tmp_path):
 def test_evaluate_follows_the_evidence_into_the_context_when_asked(own_outputs, tmp_path):
     options = {"context_words": 200, "context_similarity": 0.9, "context_merge": True}
     notebook = run("evaluate", tmp_path, dataset="platform-runbooks", **options)
+    assert_readable(notebook)
     text = shown(notebook, "context")
     assert "121 of 140 required facts reach the model; 76 of 90 questions have all of theirs." in text
     assert "within budget: 121 left, 2 lost, 76 of 90 cases whole" in shown(notebook, "context", "text/plain")
@@ -46,6 +49,7 @@ def test_evaluate_follows_the_evidence_into_the_context_when_asked(own_outputs, 
 
 def test_write_labels_shows_the_queue_and_says_what_needs_a_kernel(own_outputs, tmp_path):
     notebook = run("write-labels", tmp_path)
+    assert_readable(notebook)
     assert "Every returned passage of an answerable question is judged" in shown(notebook, "queue")
     assert "open notebooks/write-labels.ipynb in JupyterLab" in shown(notebook, "live")
     (label,) = [cell for cell in notebook.cells if cell.get("id") == "label"]
