@@ -41,7 +41,7 @@ class Evaluation(Tables):
 
 @dataclass(frozen=True)
 class _Retrieved:
-    """Rankings as they came; ``exact`` holds those of exact search, asked for anew only where the others are not."""
+    """Rankings as they came; ``exact`` without texts, asked for anew only where the others are not exact."""
 
     rankings: pd.DataFrame
     deep: pd.DataFrame
@@ -240,11 +240,12 @@ def _retrieve(
     largest = settings.ks[-1]
     approximate = not (settings.exact or store.is_exact(collection))
     # Without an approximate index every search is exact, and asked for as such: a missing hit is then a fault.
-    asked = [ask(k, settings.threshold, not approximate).assign(k=k) for k in settings.ks]
-    rankings = pd.concat(asked, ignore_index=True)
+    rankings = pd.concat(
+        [ask(k, settings.threshold, not approximate).assign(k=k) for k in settings.ks], ignore_index=True
+    )
     deep = ask(_depth(settings), None, not approximate)
     exact = ask(largest, settings.threshold, True) if approximate else above(deep, settings.threshold)
-    exact = exact[exact["rank"] <= largest]
+    exact = exact.drop(columns="text")[exact["rank"] <= largest]
     if not approximate and (short := missing_hits(rankings, exact, settings.ks)):
         raise InfrastructureError(
             f"Qdrant left out hits above the threshold {settings.threshold} that it gave without one, for "
@@ -260,7 +261,7 @@ def _depth(settings: EvaluateSettings) -> int:
 
 
 def _checks(found: _Retrieved, settings: EvaluateSettings, verified: dict[str, int]) -> Checks:
-    largest = found.rankings[found.rankings["k"] == settings.ks[-1]]
+    largest = found.rankings.drop(columns="text")[found.rankings["k"] == settings.ks[-1]]
     return Checks(
         verification=verified,
         prefix=compare_prefixes(found.rankings, settings.ks),

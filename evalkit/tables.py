@@ -105,13 +105,15 @@ def make_tables(
         A ranking holds a chunk that is no eligible chunk of the corpus, or scores that cannot be ranked.
     """
     _refuse_unknown_chunks(dataset, chunks, rankings, deep)
+    # Texts take most of the room: they are not copied where none is looked at.
+    plain, plain_deep = (table.drop(columns="text", errors="ignore") for table in (rankings, deep))
+    scores = _scores(dataset, labels, plain, ks)
     judged = _graded(dataset, labels, rankings)
-    scores = _scores(dataset, labels, rankings, ks)
     return Tables(
         rankings=_retained(judged, retention)[["case_id", "k", *_with_grade(_RANKING[1:])]],
         scores=scores,
-        questions=_questions(dataset, rankings, ks),
-        facts=fact_table(rankings, deep, labels, ks),
+        questions=_questions(dataset, plain, ks),
+        facts=fact_table(plain, plain_deep, labels, ks),
         judgments=labels.judgments.sort_values(["case_id", *_KEY], ignore_index=True),
         deep=_retained(_graded(dataset, labels, deep.assign(k=0)), retention)[_with_grade(_DEEP)],
     )
@@ -147,8 +149,10 @@ def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], *rankings:
 def _graded(dataset: Dataset, labels: Labels, rankings: pd.DataFrame) -> pd.DataFrame:
     """Rankings with ``grade``: null for unsupported questions and, under partial judgments, unjudged chunks."""
     grades = labels.judgments[["case_id", *_KEY, "grade"]]
-    graded = rankings.drop(columns="grade", errors="ignore").merge(grades, on=["case_id", *_KEY], how="left")
-    graded["grade"] = graded["grade"].astype("Int64")
+    found = rankings[["case_id", *_KEY]].merge(
+        grades, on=["case_id", *_KEY], how="left", validate="many_to_one"
+    )
+    graded = rankings.assign(grade=found["grade"].astype("Int64").array)
     if dataset.judgments == "complete":
         answerable = graded["case_id"].isin([case.id for case in dataset.cases])
         graded.loc[answerable & graded["grade"].isna(), "grade"] = 0
