@@ -75,6 +75,7 @@ def test_a_trend_never_joins_runs_of_different_settings(changes):
     assert set(trend.table["run_id"]) == {runs[0].run_id, runs[2].run_id}
 
 
+@pytest.mark.thorough
 def test_runs_of_different_settings_are_all_listed_and_have_one_trend():
     runs = [small_run({"a": [1]}), small_run({"a": [2]}, search={"threshold": 0.5}), small_run({"a": [3]})]
     soup = BeautifulSoup(overview_page(), "html.parser")

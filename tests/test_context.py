@@ -151,6 +151,7 @@ def test_a_context_never_exceeds_its_budget_and_is_the_longest_start_that_fits(c
 
 
 @given(paragraphs=st.lists(st.text("xyz", min_size=1, max_size=3), min_size=1, max_size=6, unique=True))
+@pytest.mark.thorough
 def test_joining_all_overlapping_chunks_of_a_section_gives_back_its_text(paragraphs):
     pairs = [paragraphs[n : n + 2] for n in range(max(1, len(paragraphs) - 1))]
     ranked = ranking(*((f"d/s/p{number}", "\n\n".join(pair)) for number, pair in enumerate(pairs)))

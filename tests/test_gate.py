@@ -244,6 +244,7 @@ def test_cases_without_facts_are_said_beside_the_mean():
     )
 
 
+@pytest.mark.thorough
 def test_real_runs_and_their_own_figures(example_runs):
     run = load_run(example_runs["platform-runbooks"])
     criteria = Criteria(

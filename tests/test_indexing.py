@@ -385,6 +385,7 @@ def test_a_collection_changed_behind_our_back_is_refused_and_not_repaired(
     assert opened(dataset, embedder).checked["points"] == 15
 
 
+@pytest.mark.thorough
 def test_what_does_not_arrive_leaves_the_collection_building(engine, dataset, embedder, monkeypatch):
     """A store that loses a batch: reading back finds it, and the state never says complete."""
     from evalkit.embedded_store import EmbeddedStore

@@ -52,6 +52,7 @@ def test_without_a_held_out_split_a_banner_says_so(worker):
     assert "Only 2 unsupported and 7 answerable questions in all questions" in said
 
 
+@pytest.mark.thorough
 def test_a_run_with_a_threshold_of_its_own_and_without_unsupported_questions():
     run = small_run({"a": [1], "b": [2]}, search={"threshold": 0.25})
     exploration = explored(run)
@@ -137,6 +138,7 @@ def test_the_slider_starts_at_the_choice_and_its_numbers_follow(worker):
     assert "complete above the threshold n = 7 0.000" in text_of(shown.value)
 
 
+@pytest.mark.thorough
 def test_the_slider_without_any_result():
     run = small_run({}, unsupported={"x": False, "y": False})
     slider, shown = threshold_slider(explored(run)).children
