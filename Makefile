@@ -39,7 +39,7 @@ test: setup ## all tests
 	$(PYTEST)
 
 test-fast: setup ## tests without notebooks, servers, browsers and thorough ones
-	$(PYTEST) -m "$(MOST) and not thorough" $(UNREAD)
+	$(PYTEST) --hypothesis-profile fast -m "$(MOST) and not thorough" $(UNREAD)
 
 test-lowest: setup ## most tests with the lowest versions that pyproject.toml allows
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest

@@ -14,6 +14,7 @@ from hypothesis import settings
 
 # Busy machines are slow at times: no deadline an example. No database: tests leave nothing behind.
 settings.register_profile("evalkit", deadline=None, database=None, print_blob=True)
+settings.register_profile("fast", settings.get_profile("evalkit"), max_examples=25)
 settings.load_profile("evalkit")
 
 # Thousands of files, 3 GB at a time: in memory where there is room, which is faster by a third than on a disk.
