@@ -228,9 +228,10 @@ class EmbeddedStore:
         texts = sum(
             len(value) for point in points for value in point.payload.values() if isinstance(value, str)
         )
+        # Row by row: the numbers of one vector stay in the processor's cache until the engine has taken them.
         batch = [
-            edge.Point(point.id, vector, point.payload)
-            for point, vector in zip(points, vectors.tolist(), strict=True)
+            edge.Point(point.id, vector.tolist(), point.payload)
+            for point, vector in zip(points, vectors, strict=True)
         ]
         with engine_errors(f"writing {len(batch)} points to collection {collection!r}"):
             require_space(self._place(collection), vectors.nbytes + texts)
@@ -293,14 +294,14 @@ class EmbeddedStore:
         conditions = _filter(filter)
         requests = [
             edge.QueryRequest(
-                query=edge.Query.Nearest(vector),
+                query=edge.Query.Nearest(vector.tolist()),
                 filter=conditions,
                 limit=limit,
                 score_threshold=threshold,
                 params=params,
                 with_payload=True,
             )
-            for vector in vectors.tolist()
+            for vector in vectors
         ]
         with engine_errors(f"querying collection {collection!r}"):
             answers = engine.query_batch(edge.QueryBatchRequest(requests))
