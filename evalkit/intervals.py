@@ -12,8 +12,8 @@ from evalkit.measures import MEASURES
 CONFIDENCE = 0.95
 RESAMPLES = 9_999
 FEW = 10
-_SEED = 0
-_CELLS = 4_000_000  # resampled values held at once, to bound memory
+SEED = 0
+CELLS = 4_000_000  # resampled values held at once, to bound memory
 
 
 class Interval(NamedTuple):
@@ -108,10 +108,10 @@ def _resampled_bounds(values: NDArray[np.float64], resamples: int) -> tuple[floa
         (values,),
         np.mean,
         n_resamples=resamples,
-        batch=max(1, _CELLS // len(values)),
+        batch=max(1, CELLS // len(values)),
         confidence_level=CONFIDENCE,
         method="percentile",
-        rng=np.random.default_rng(_SEED),
+        rng=np.random.default_rng(SEED),
     ).confidence_interval
     return float(interval.low), float(interval.high)
 

@@ -6,15 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evalkit.intervals import RESAMPLES, present
+from evalkit.intervals import CELLS, RESAMPLES, SEED, present
 from evalkit.measures import MISSING
 
 FLIPS = 100_000
 MAX_ENUMERATED = 16  # 2^16 sign patterns are fewer than FLIPS
 ALPHA = 0.05
 POWER = 0.8
-_SEED = 0
-_CELLS = 4_000_000  # resampled values held at once, to bound memory
 
 
 class LowestGroup(NamedTuple):
@@ -63,7 +61,7 @@ def lowest_group(values: ArrayLike, groups: Sequence[str]) -> LowestGroup:
         return clear.round(9)  # the same sums taken in another order tie
 
     seen = below(numbers)
-    rng, batch = np.random.default_rng(_SEED), max(1, _CELLS // n)
+    rng, batch = np.random.default_rng(SEED), max(1, CELLS // n)
     as_clear = 0
     for start in range(0, RESAMPLES, batch):
         dealt = rng.permuted(np.tile(numbers, (min(batch, RESAMPLES - start), 1)), axis=1)
@@ -129,9 +127,9 @@ def p_text(p: float) -> str:
 
 def _signed_sums(values: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     count = len(values)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(SEED)
     total = 2**count if count <= MAX_ENUMERATED else FLIPS
-    batch = max(1, _CELLS // max(1, count))
+    batch = max(1, CELLS // max(1, count))
     for start in range(0, total, batch):
         size = min(batch, total - start)
         if count <= MAX_ENUMERATED:
