@@ -33,8 +33,8 @@ class Shard:
     """One open folder, shared by everybody in this process, since the engine opens a folder only once.
 
     When the last reference goes, the engine closes it and the lock is gone. The lock is our own, a file beside the
-    shard: the engine takes its own only after it has read the segments, so that a shard opened at the moment when
-    another process closes it would miss what that one wrote last.
+    shard: the engine takes its own only with a write-ahead log, which our collections do without, and only after it
+    has read the segments, when what another process wrote last could be missed.
     """
 
     _open: ClassVar[WeakValueDictionary[Path, "Shard"]] = WeakValueDictionary()
