@@ -164,4 +164,5 @@ def write_lock(folder: Path, texts: Iterable[tuple[Key, str]]) -> None:
 
 
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    # A lone surrogate, which only a damaged lock holds, has to give a wrong hash and no error of its own.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

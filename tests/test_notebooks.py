@@ -144,19 +144,19 @@ def test_any_other_exception_and_sys_exit_are_failures_too(tmp_path):
 
 @pytest.mark.notebook
 def test_secrets_of_the_environment_stay_out_of_notebooks_and_errors(tmp_path, monkeypatch):
-    monkeypatch.setenv("QDRANT_API_KEY", "marker-4711")
-    monkeypatch.setenv("QDRANT_URL", "https://user:word-4711@qdrant.invalid")
+    monkeypatch.setenv("QDRANT_API_KEY", "marker-qz4711")
+    monkeypatch.setenv("QDRANT_URL", "https://user:word-qz4711@qdrant.invalid")
     monkeypatch.setenv("SHORT_KEY", "1")
     leak = "import os\nprint(os.environ['QDRANT_URL'], 1)\nraise ValueError(os.environ['QDRANT_API_KEY'])"
     error, kept = stop(tmp_path, leak)
-    assert "4711" not in str(error) + nbformat.writes(kept)
+    assert "qz4711" not in str(error) + nbformat.writes(kept)
     assert "ValueError: <QDRANT_API_KEY>" in str(error)
     assert kept.cells[-1].outputs[0].text == "https://<QDRANT_URL>@qdrant.invalid 1\n"
     executed = run_notebook(
         write_notebook(tmp_path, leak.partition("raise")[0]), {}, tmp_path / "out.ipynb", progress=False
     )
     assert nbformat.read(tmp_path / "out.ipynb", as_version=4) == executed
-    assert "4711" not in nbformat.writes(executed)
+    assert "qz4711" not in nbformat.writes(executed)
 
 
 @pytest.mark.notebook
