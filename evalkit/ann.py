@@ -12,12 +12,12 @@ from evalkit.checks import compare_with_exact
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Vectors, query_prompt
 from evalkit.errors import refuse
-from evalkit.evaluation import search_filter
 from evalkit.evidence import cover
 from evalkit.indexing import open_for_evaluation
 from evalkit.labels import Labels
 from evalkit.points import Filter, Store
 from evalkit.querying import retrieve
+from evalkit.retrieval import search_filter
 from evalkit.review import load_labelled
 from evalkit.scoring import score_rankings
 from evalkit.settings import EvaluateSettings

@@ -7,6 +7,7 @@ never changes once labels or collections name it: another rule is another name.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from sys import intern
 from typing import NamedTuple
 
 from evalkit.dataset import Document
@@ -119,7 +120,8 @@ def cut_documents(documents: Iterable[Document], version: str, faults: list[str]
             )
         for chunk_id, text in passages:
             yield Chunk(
-                ChunkKey(document.document_id, version, chunk_id),
+                # Few distinct names stand in very many keys: each is held once.
+                ChunkKey(document.document_id, version, intern(chunk_id)),
                 document.title,
                 document.document_type,
                 document.publication_state,

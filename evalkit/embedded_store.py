@@ -254,8 +254,8 @@ class EmbeddedStore:
         with engine_errors(f"counting collection {collection!r}"):
             return engine.count(edge.CountRequest(exact=True, filter=_filter(filter or {})))
 
-    def scroll(self, collection: str, *, vectors: bool, batch: int = 1000) -> Iterator[Point]:
-        """Read every point, `batch` a request, in order of id."""
+    def scroll(self, collection: str, *, vectors: bool, batch: int = 250) -> Iterator[Point]:
+        """Read every point, `batch` a request, in order of id; more at once leave the processor's cache, slower."""
         offset = None
         while True:
             engine = self._engine(collection)

@@ -4,28 +4,26 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from evalkit.checks import above, compare_prefixes, compare_with_exact, missing_hits, ties_at_cutoff
-from evalkit.collector import collector_spared
+from evalkit.checks import compare_prefixes, compare_with_exact, ties_at_cutoff
+from evalkit.collector import collector_spared, give_back_memory
 from evalkit.dataset import Dataset
 from evalkit.embedders import embed_cached, open_embedder
 from evalkit.embedding import Embedder, query_prompt
-from evalkit.errors import InfrastructureError, counted, some
+from evalkit.errors import counted
 from evalkit.indexing import open_for_evaluation
-from evalkit.points import Filter, Store
 from evalkit.provenance import code_record
-from evalkit.querying import retrieve_batches
 from evalkit.records import Checks, DatasetRecord, ModelRecord, RunRecord, SearchRecord, StoreRecord
+from evalkit.retrieval import Retrieved, diagnostic_depth, retrieve_rankings, search_filter
 from evalkit.review import Labelled, load_labelled
 from evalkit.settings import EvaluateSettings
 from evalkit.stores import open_store
-from evalkit.tables import Tables, make_tables, ranking_table
+from evalkit.tables import Tables, make_tables
 from evalkit.transport import Deadline
 from evalkit.vectors import VectorCache
 
@@ -37,16 +35,6 @@ class Evaluation(Tables):
     """One finished evaluation, not yet on disk: its tables and its record."""
 
     record: RunRecord
-
-
-@dataclass(frozen=True)
-class _Retrieved:
-    """Rankings as they came; ``exact`` without texts, asked for anew only where the others are not exact."""
-
-    rankings: pd.DataFrame
-    deep: pd.DataFrame
-    exact: pd.DataFrame
-    approximate: bool
 
 
 class _Stages:
@@ -95,6 +83,10 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
     with stages("labels"):
         subject = load_labelled(settings.dataset, settings.chunking)
         questions = {one.id: one.question for one in subject.dataset.questions}
+        sizes = subject_counts(subject)
+        # From here on the chunks are enough.
+        subject = replace(subject, dataset=subject.dataset.without_documents())
+        give_back_memory()
     with (
         open_embedder(settings, deadline) as embedder,
         VectorCache() as cache,
@@ -106,9 +98,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
         with stages("embedding"):
             vectors, embedded = _question_vectors(embedder, cache, questions)
         with stages("retrieval"):
-            found = _retrieve(
-                store, opened.collection, list(questions), vectors, search_filter(subject), settings
-            )
+            found = retrieve_rankings(store, opened.collection, subject, list(questions), vectors, settings)
         counts = {**embedder.counts, **store.counts, "questions_embedded": embedded}
         model = _model_record(embedder, vectors.shape[1])
         warnings = tuple(embedder.identity.warnings)
@@ -139,28 +129,23 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
             threshold=settings.threshold,
             exact=settings.exact,
             hnsw_ef=settings.hnsw_ef,
-            depth=_depth(settings),
+            depth=diagnostic_depth(settings),
             filter=dict(search_filter(subject)),
         ),
         retention=settings.retention,
         code=code_record(),
         parameters=settings.model_dump(mode="json"),
-        counts={**subject_counts(subject), **counts},
+        counts={**sizes, **counts},
         timings=stages.seconds,
         checks=checks,
         notices=(
             *subject.labels.notices,
             *opened.notices,
             *warnings,
-            *small_corpus(settings.ks, subject_counts(subject)),
+            *small_corpus(settings.ks, sizes),
         ),
     )
     return Evaluation(record=record, **vars(tables))
-
-
-def search_filter(subject: Labelled) -> Filter:
-    """Give the filter of every search: the chunking version and what the data set calls eligible."""
-    return {"chunking_version": (subject.chunking,), **subject.dataset.eligibility}
 
 
 def new_run_id(started: datetime) -> str:
@@ -213,55 +198,8 @@ def _question_vectors(
     return embed_cached(embedder, cache, prompts)
 
 
-def _retrieve(
-    store: Store,
-    collection: str,
-    names: list[str],
-    vectors: NDArray[np.float32],
-    allowed: Filter,
-    settings: EvaluateSettings,
-) -> _Retrieved:
-    def ask(k: int, threshold: float | None, exact: bool) -> pd.DataFrame:
-        answers = retrieve_batches(
-            store,
-            collection,
-            names,
-            vectors,
-            allowed,
-            k,
-            threshold=threshold,
-            exact=exact,
-            hnsw_ef=None if exact else settings.hnsw_ef,
-        )
-        # Laid out request by request: hits with their texts take several times the room of the table.
-        parts = [ranking_table(part, hits) for part, hits in answers]
-        return pd.concat(parts, ignore_index=True) if parts else ranking_table([], [])
-
-    largest = settings.ks[-1]
-    approximate = not (settings.exact or store.is_exact(collection))
-    # Without an approximate index every search is exact, and asked for as such: a missing hit is then a fault.
-    rankings = pd.concat(
-        [ask(k, settings.threshold, not approximate).assign(k=k) for k in settings.ks], ignore_index=True
-    )
-    deep = ask(_depth(settings), None, not approximate)
-    exact = ask(largest, settings.threshold, True) if approximate else above(deep, settings.threshold)
-    exact = exact.drop(columns="text")[exact["rank"] <= largest]
-    if not approximate and (short := missing_hits(rankings, exact, settings.ks)):
-        raise InfrastructureError(
-            f"Qdrant left out hits above the threshold {settings.threshold} that it gave without one, for "
-            f"{some(short)}; a score of such an answer would be wrong. Run again; if it stays, index the collection "
-            "again with recreate"
-        )
-    return _Retrieved(rankings, deep, exact, approximate)
-
-
-def _depth(settings: EvaluateSettings) -> int:
-    """Give the depth of the diagnostic ranking: one rank beyond the largest K shows whether equal scores cross it."""
-    return max(settings.depth, settings.ks[-1] + 1)
-
-
-def _checks(found: _Retrieved, settings: EvaluateSettings, verified: dict[str, int]) -> Checks:
-    largest = found.rankings.drop(columns="text")[found.rankings["k"] == settings.ks[-1]]
+def _checks(found: Retrieved, settings: EvaluateSettings, verified: dict[str, int]) -> Checks:
+    largest = found.rankings[found.rankings["k"] == settings.ks[-1]]
     return Checks(
         verification=verified,
         prefix=compare_prefixes(found.rankings, settings.ks),

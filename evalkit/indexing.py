@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.chunking import Chunk
-from evalkit.collector import collector_spared
+from evalkit.collector import collector_spared, give_back_memory
 from evalkit.contents import (
     REEMBEDDED_TOLERANCE,
     VECTOR_TOLERANCE,
@@ -148,6 +148,7 @@ def index(settings: IndexSettings, progress: Callable[[Progress], None] = lambda
         name = collection_name(settings, dataset, embedder.identity)
         state = expected_state(dataset, version, chunks, embedder)
         del subject, dataset  # a large one is as much again as its chunks, which are all that is written
+        give_back_memory()
         job = Writing(store, name, wanted, embedder, cache, settings, state, progress)
         job.timings["prepare"] = round(time.perf_counter() - start, 3)
         outcome, ignored = write(job)

@@ -14,7 +14,7 @@ Filter = Mapping[str, tuple[str, ...]]
 """Payload field -> allowed values; a point must match every field."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """A stored passage: ``id`` is a UUID as text, ``vector`` has shape (dimension,) or (0,) when not read."""
 
@@ -23,7 +23,7 @@ class Point:
     payload: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A returned passage; ``score`` is the engine's float32 cosine similarity as a Python float."""
 

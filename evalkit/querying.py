@@ -16,6 +16,9 @@ BATCH = 500
 NUMBERS = 1_000_000
 """Numbers a request, at most: as JSON some 22 MB, where a Qdrant server takes 32."""
 
+HITS = 5_000
+"""Hits that a request may be answered with: their payloads take some 6 kB of memory each."""
+
 
 def retrieve(
     store: Store,
@@ -99,7 +102,7 @@ def retrieve_batches(
     check_vectors(vectors, store.dimension(collection), names, "query vectors", InputError)
     allowed = {field: frozenset(values) for field, values in filter.items()}
     complete = min(k, store.count(collection, filter)) if exact and threshold is None else 0
-    batch = max(1, min(BATCH, NUMBERS // vectors.shape[1]))
+    batch = max(1, min(BATCH, NUMBERS // vectors.shape[1], HITS // k))
     for start in range(0, len(names), batch):
         part = names[start : start + batch]
         answers = store.query(

@@ -14,19 +14,17 @@ from evalkit.evaluation import (
     Evaluation,
     dataset_record,
     new_run_id,
-    search_filter,
     small_corpus,
     subject_counts,
 )
 from evalkit.exchange import only_chunks, rankings_from_file
 from evalkit.provenance import code_record
 from evalkit.records import Checks, ModelRecord, RunRecord, SearchRecord, StoreRecord
+from evalkit.retrieval import search_filter
 from evalkit.review import Labelled, load_labelled
 from evalkit.runs import Run, load_run
 from evalkit.settings import EvaluateSettings, Retention
 from evalkit.tables import make_tables
-
-_PASSAGE = ["document_id", "chunk_id"]
 
 
 @dataclass(frozen=True)
@@ -204,8 +202,8 @@ def _evaluation(
         subject.dataset,
         subject.chunks,
         subject.labels,
-        _with_payload(source.rankings, subject),
-        _with_payload(source.deep, subject),
+        source.rankings,
+        source.deep,
         ks,
         retention,
     )
@@ -227,23 +225,3 @@ def _evaluation(
         notices=tuple(notices),
     )
     return Evaluation(record=record, **vars(tables))
-
-
-def _with_payload(rankings: pd.DataFrame, subject: Labelled) -> pd.DataFrame:
-    """Rankings with texts and properties of their chunks; chunks that the corpus lacks keep empty ones."""
-    names = ["document_type", "publication_state", "text", "chunking_version"]
-    payloads = pd.DataFrame(
-        [
-            (
-                chunk.document_id,
-                chunk.chunk_id,
-                chunk.document_type,
-                chunk.publication_state,
-                chunk.text,
-                chunk.chunking_version,
-            )
-            for chunk in subject.chunks
-        ],
-        columns=[*_PASSAGE, *names],
-    )
-    return rankings.drop(columns=names, errors="ignore").merge(payloads, on=_PASSAGE, how="left")

@@ -1,7 +1,7 @@
 """Rankings and labels made into the tables of a run."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,12 @@ from evalkit.settings import Retention
 SNIPPET = 200
 PARTIAL = (JUDGED, "precision_upper")
 """Further columns of the scores under partial judgments: judged share and upper bound of precision at K."""
-_PAYLOAD = ("document_id", "chunk_id", "chunking_version", "document_type", "publication_state", "text")
-_RANKING = (
-    "case_id rank document_id chunk_id chunking_version score document_type publication_state text".split()
-)
-_DEEP = [name for name in _RANKING if name not in ("document_type", "publication_state")]
 _KEY = ["document_id", "chunk_id"]
+_RANKED = ["case_id", "k", "rank", *_KEY, "score"]
+_RANKINGS = (
+    "case_id k rank document_id chunk_id chunking_version score grade document_type publication_state text"
+).split()
+_DEEP = [name for name in _RANKINGS if name not in ("k", "document_type", "publication_state")]
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,19 @@ def ranking_table(case_ids: Sequence[str], rankings: Sequence[Sequence[Hit]]) ->
     Returns
     -------
     DataFrame
-        ``case_id, rank`` (from 1)``, document_id, chunk_id, chunking_version, score`` (float64 of the engine's
-        float32)``, document_type, publication_state, text``.
+        ``case_id, rank`` (from 1)``, document_id, chunk_id, score`` (float64 of the engine's float32).
     """
     lengths = [len(ranking) for ranking in rankings]
     hits = [hit for ranking in rankings for hit in ranking]
-    columns: dict[str, object] = {
-        "case_id": pd.array(np.repeat(np.asarray(case_ids, dtype=object), lengths), dtype="str"),
-        "rank": np.concatenate(
-            [np.arange(1, n + 1, dtype=np.int64) for n in lengths] or [np.empty(0, np.int64)]
-        ),
-        "score": np.asarray([hit.score for hit in hits], dtype=np.float32).astype(np.float64),
-    }
-    for name in _PAYLOAD:
-        columns[name] = _texts([hit.payload.get(name) for hit in hits])
-    return pd.DataFrame(columns)[_RANKING]
+    ranks = [np.arange(1, n + 1, dtype=np.int64) for n in lengths]
+    return pd.DataFrame(
+        {
+            "case_id": pd.array(np.repeat(np.asarray(case_ids, dtype=object), lengths), dtype="str"),
+            "rank": np.concatenate(ranks or [np.empty(0, np.int64)]),
+            **{name: _texts([hit.payload.get(name) for hit in hits]) for name in _KEY},
+            "score": np.asarray([hit.score for hit in hits], dtype=np.float32).astype(np.float64),
+        }
+    )
 
 
 def make_tables(
@@ -84,9 +82,9 @@ def make_tables(
     Parameters
     ----------
     dataset, chunks, labels
-        What was asked and what is relevant, under one chunking version.
+        What was asked and what is relevant, under one chunking version; texts and properties come from the chunks.
     rankings
-        Columns of `ranking_table` and ``k``; each K has a ranking of its own. A ``grade`` is not looked at.
+        Columns of `ranking_table` and ``k``; each K has a ranking of its own. Others are not looked at.
     deep
         Columns of `ranking_table`: one deeper ranking a question, for diagnosis.
     ks
@@ -104,18 +102,16 @@ def make_tables(
     InputError
         A ranking holds a chunk that is no eligible chunk of the corpus, or scores that cannot be ranked.
     """
-    _refuse_unknown_chunks(dataset, chunks, rankings, deep)
-    # Texts take most of the room: they are not copied where none is looked at.
-    plain, plain_deep = (table.drop(columns="text", errors="ignore") for table in (rankings, deep))
-    scores = _scores(dataset, labels, plain, ks)
-    judged = _graded(dataset, labels, rankings)
+    eligible = {(chunk.document_id, chunk.chunk_id): chunk for chunk in chunks if dataset.is_eligible(chunk)}
+    _refuse_unknown_chunks(dataset, eligible, rankings, deep)
+    rankings, deep = rankings[_RANKED], deep.assign(k=0)[_RANKED]
     return Tables(
-        rankings=_retained(judged, retention)[["case_id", "k", *_with_grade(_RANKING[1:])]],
-        scores=scores,
-        questions=_questions(dataset, plain, ks),
-        facts=fact_table(plain, plain_deep, labels, ks),
+        rankings=_with_payload(_graded(dataset, labels, rankings), eligible, retention)[_RANKINGS],
+        scores=_scores(dataset, labels, rankings, ks),
+        questions=_questions(dataset, rankings, ks),
+        facts=fact_table(rankings, deep, labels, ks),
         judgments=labels.judgments.sort_values(["case_id", *_KEY], ignore_index=True),
-        deep=_retained(_graded(dataset, labels, deep.assign(k=0)), retention)[_with_grade(_DEEP)],
+        deep=_with_payload(_graded(dataset, labels, deep), eligible, retention)[_DEEP],
     )
 
 
@@ -123,16 +119,11 @@ def _texts(values: Sequence[str | None]) -> "pd.Series[str]":
     return pd.Series(list(values), dtype="str")
 
 
-def _with_grade(columns: Sequence[str]) -> list[str]:
-    ordered = list(columns)
-    ordered.insert(ordered.index("score") + 1, "grade")
-    return ordered
-
-
-def _refuse_unknown_chunks(dataset: Dataset, chunks: Sequence[Chunk], *rankings: pd.DataFrame) -> None:
-    known = {(chunk.document_id, chunk.chunk_id) for chunk in chunks if dataset.is_eligible(chunk)}
+def _refuse_unknown_chunks(
+    dataset: Dataset, eligible: Mapping[tuple[str, str], Chunk], *rankings: pd.DataFrame
+) -> None:
     returned = pd.concat([table[_KEY].drop_duplicates() for table in rankings])
-    unknown = set(returned.itertuples(index=False, name=None)) - known
+    unknown = set(returned.itertuples(index=False, name=None)) - eligible.keys()
     if unknown:
         rows = pd.concat([table[["case_id", *_KEY]] for table in rankings]).drop_duplicates()
         named = [
@@ -204,13 +195,26 @@ def _questions(dataset: Dataset, rankings: pd.DataFrame, ks: Sequence[int]) -> p
     return table.sort_values(["case_id", "k"], ignore_index=True)
 
 
-def _retained(table: pd.DataFrame, retention: Retention) -> pd.DataFrame:
-    if retention == "full":
-        return table
-    text = table["text"]
-    kept = {
-        "snippet": text.str.slice(0, SNIPPET),
-        "hash": text.map(lambda value: hashlib.sha256(value.encode()).hexdigest(), na_action="ignore"),
-        "none": pd.Series(pd.array([None] * len(text), dtype="str"), index=text.index),
-    }[retention]
-    return table.assign(text=kept.astype("str"))
+def _with_payload(
+    table: pd.DataFrame, eligible: Mapping[tuple[str, str], Chunk], retention: Retention
+) -> pd.DataFrame:
+    """Add the properties of the chunks, and of their texts what is to be kept."""
+    chunks = [eligible[place] for place in zip(*(table[name] for name in _KEY), strict=True)]
+    return table.assign(
+        chunking_version=_texts([chunk.chunking_version for chunk in chunks]),
+        document_type=_texts([chunk.document_type for chunk in chunks]),
+        publication_state=_texts([chunk.publication_state for chunk in chunks]),
+        text=_texts([_retained(chunk.text, retention) for chunk in chunks]),
+    )
+
+
+def _retained(text: str, retention: Retention) -> str | None:
+    match retention:
+        case "full":
+            return text
+        case "snippet":
+            return text[:SNIPPET]
+        case "hash":
+            return hashlib.sha256(text.encode()).hexdigest()
+        case "none":
+            return None

@@ -1,11 +1,13 @@
-"""The garbage collector is as it was afterwards, whatever happened meanwhile."""
+"""The garbage collector is as it was afterwards, whatever happened meanwhile; freed memory goes back."""
 
+import ctypes
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 
-from evalkit.collector import collector_paused, collector_spared
+from evalkit.collector import collector_paused, collector_spared, give_back_memory
 
 
 class Node:
@@ -42,3 +44,25 @@ def test_spared_objects_are_looked_at_again_afterwards():
         assert before() is None
     finally:
         gc.enable()
+
+
+def resident() -> int:
+    """Kilobytes of memory that this process has and no file backs."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library than glibc")
+def test_freed_texts_between_others_are_given_back():
+    texts = [str(number) * 800 for number in range(10_000, 30_000)]  # 4,000 characters each
+    kept = texts[::100]
+    del texts
+    before = resident()
+    give_back_memory()
+    assert before - resident() > 40_000
+    assert all(kept)
+
+
+def test_another_c_library_has_nothing_to_give_back(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    give_back_memory()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.dataset import load_dataset
+from evalkit.embedded_store import EmbeddedStore
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.evaluation import evaluate, small_corpus
 from evalkit.indexing import index
@@ -124,6 +126,28 @@ def test_a_threshold_empties_rankings_and_scores_zero(example_runs):
     assert not evaluation.questions["accepted"].any()
     assert evaluation.questions["top_score"].isna().all()
     assert len(evaluation.scores) == 21
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("text", "Another text."), ("chunk_id", "elsewhere/p0"), ("chunk_id", [1])]
+)
+def test_what_changes_in_the_collection_after_its_verification_is_refused(
+    example_runs, monkeypatch, field, value
+):
+    """Tables hold the texts of the corpus, so a hit must be a passage of it."""
+    asked = EmbeddedStore.query
+
+    def changed(*given, **named):
+        rankings = asked(*given, **named)
+        rankings[2][0].payload[field] = value
+        return rankings
+
+    monkeypatch.setattr(EmbeddedStore, "query", changed)
+    with pytest.raises(InputError, match="another payload than was indexed") as caught:
+        evaluate(EvaluateSettings(dataset="worker-runbooks"))
+    third = load_dataset("worker-runbooks").questions[2].id
+    assert "1 hit with" in str(caught.value)
+    assert f"case {third}: " in str(caught.value)
 
 
 @pytest.mark.parametrize("retention", ["snippet", "hash", "none"])

@@ -101,7 +101,7 @@ def test_rankings_and_scores_are_the_expected_ones(asked):
         )
 
 
-@pytest.mark.parametrize(("limit", "value"), [("BATCH", 4), ("NUMBERS", 4 * 768 + 1)])
+@pytest.mark.parametrize(("limit", "value"), [("BATCH", 4), ("NUMBERS", 4 * 768 + 1), ("HITS", 4 * 4 + 1)])
 def test_batches_change_nothing(asked, monkeypatch, limit, value):
     whole = asked.retrieve(4)
     monkeypatch.setattr(f"evalkit.querying.{limit}", value)
