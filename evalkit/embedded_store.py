@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import qdrant_edge as edge
@@ -228,9 +228,9 @@ class EmbeddedStore:
         texts = sum(
             len(value) for point in points for value in point.payload.values() if isinstance(value, str)
         )
-        # Row by row: the numbers of one vector stay in the processor's cache until the engine has taken them.
+        # The engine reads any sequence of numbers; lists would be made only to be read once.
         batch = [
-            edge.Point(point.id, vector.tolist(), point.payload)
+            edge.Point(point.id, cast("list[float]", memoryview(vector)), point.payload)
             for point, vector in zip(points, vectors, strict=True)
         ]
         with engine_errors(f"writing {len(batch)} points to collection {collection!r}"):

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 
 from evalkit.chunking import Chunk
 from evalkit.dataset import Dataset, PositionalLabel, Quote
@@ -37,6 +36,7 @@ class Passages:
         for chunk in chunks:
             self._chunks[chunk.document_id].append(chunk)
         self._texts: dict[str, dict[str, str]] = {}
+        self._bodies: dict[str, str] = {}
 
     def eligible(self) -> Iterator[Chunk]:
         """Give the eligible chunks in order."""
@@ -104,12 +104,9 @@ class Passages:
 
     def body(self, document_id: str) -> str:
         """Give the folded body of a document."""
-        return fold(self.raw(document_id))
-
-    @cached_property
-    def _eligible_bodies(self) -> dict[str, str]:
-        """Folded bodies for hints, of which a faulty file needs many; a good one is spared the memory."""
-        return {name: self.body(name) for name in self._documents if self.usable(name)}
+        if document_id not in self._bodies:
+            self._bodies[document_id] = fold(self.raw(document_id))
+        return self._bodies[document_id]
 
     def texts(self, document_id: str) -> dict[str, str]:
         """Give the folded text of each chunk of a document by chunk id; empty for an unknown document."""
@@ -145,7 +142,7 @@ class Passages:
     def _hint(self, document_id: str, text: str) -> str:
         match = closest_span(text, self.body(document_id))
         close = f"; closest there ({match.likeness:.0f} % alike): {match.text!r}" if match else ""
-        elsewhere = [other for other, body in self._eligible_bodies.items() if text in body]
+        elsewhere = [name for name in self._documents if self.usable(name) and text in self.body(name)]
         return close + (f"; it stands in {some(map(repr, elsewhere))}" if elsewhere else "")
 
 
