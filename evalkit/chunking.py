@@ -250,8 +250,7 @@ def _paragraphs(lines: list[str]) -> list[str]:
     texts: list[str] = []
     gathered: list[str] = []
     for line in [*lines, ""]:
-        folded = fold(line)
-        if folded:
+        if line and (folded := fold(line)):
             gathered.append(folded)
         elif gathered:
             texts.append(" ".join(gathered))

@@ -21,6 +21,11 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        # What was made meanwhile joins the old objects at once: as new ones they would be gone through now.
+        spared = gc.get_freeze_count()
+        gc.freeze()
+        if not spared:
+            gc.unfreeze()
         if enabled:
             gc.enable()
 

@@ -225,9 +225,7 @@ class EmbeddedStore:
             return
         engine = self._engine(collection)
         vectors = point_vectors(points, self.dimension(collection))
-        texts = sum(
-            len(value) for point in points for value in point.payload.values() if isinstance(value, str)
-        )
+        texts = sum(len(point.payload.get("text", "")) for point in points)
         # The engine reads any sequence of numbers; lists would be made only to be read once.
         batch = [
             edge.Point(point.id, cast("list[float]", memoryview(vector)), point.payload)
