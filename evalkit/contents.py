@@ -5,8 +5,9 @@ import json
 import re
 import shlex
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -209,39 +210,55 @@ def verify_collection(
     """
     count = store.count(collection)
     problems = [f"the collection holds {count} points, wanted {len(wanted)}"] if count != len(wanted) else []
-    seen: set[str] = set()
-    extra, changed = [], []
-    for point in store.scroll(collection, vectors=False):
-        chunk = wanted.get(point.id)
-        if chunk is None:
-            extra.append(stored_name(point))
-            continue
-        seen.add(point.id)
-        payload = payload_of(chunk)
-        if point.payload != payload:
-            changed.append(f"{_name(chunk)} ({_differing_fields(point.payload, payload)})")
-    missing = [_name(chunk) for id_, chunk in wanted.items() if id_ not in seen]
-    present = {id_: vector for id_, vector in vectors.items() if id_ in seen}
+    missing, changed = _payload_faults(store, collection, wanted)
+    held = len(wanted) - len(missing)
+    extra = []
+    if count != held:
+        stored = store.scroll(collection, vectors=False)
+        extra = [stored_name(point) for point in stored if point.id not in wanted]
+    present = {id_: vector for id_, vector in vectors.items() if id_ not in missing}
     distances = _distances(store, collection, present)
     # NaN, for a stored vector that has no direction, must count as far away.
     far = [
         f"{_name(wanted[id_])} (distance {far:.3g})" for id_, far in distances.items() if not far <= tolerance
     ]
-    problems += _listed("passages are missing", missing)
+    problems += _listed("passages are missing", list(missing.values()))
     problems += _listed("points belong to no passage of the data set", extra)
     problems += _listed("payloads differ", changed)
     problems += _listed("vectors differ from the embedder's", far)
-    return Verification(tuple(problems), {"points": count, "payloads": len(seen), "vectors": len(present)})
+    return Verification(tuple(problems), {"points": count, "payloads": held, "vectors": len(present)})
+
+
+def _payload_faults(
+    store: Store, collection: str, wanted: Mapping[str, Chunk]
+) -> tuple[dict[str, str], list[str]]:
+    """Name the passages that are not there, by point id, and those whose payload is another one."""
+    missing, changed = {}, []
+    # In the order of the chunks: they and what is stored lie near each other, where a scroll would jump about.
+    for ids in _batches(wanted):
+        stored = {point.id: point.payload for point in store.retrieve(collection, ids, vectors=False)}
+        for id_ in ids:
+            chunk, payload = wanted[id_], stored.get(id_)
+            if payload is None:
+                missing[id_] = _name(chunk)
+            elif payload != (own := payload_of(chunk)):
+                changed.append(f"{_name(chunk)} ({_differing_fields(payload, own)})")
+    return missing, changed
 
 
 def _distances(store: Store, collection: str, expected: Mapping[str, Vectors]) -> dict[str, float]:
     distances: dict[str, float] = {}
-    ids = list(expected)
-    for start in range(0, len(ids), 256):
-        part = ids[start : start + 256]
-        stored = {point.id: point.vector for point in store.retrieve(collection, part)}
-        distances |= {id_: _distance(stored.get(id_), expected[id_]) for id_ in part}
+    for ids in _batches(expected):
+        stored = {point.id: point.vector for point in store.retrieve(collection, ids, vectors=True)}
+        distances |= {id_: _distance(stored.get(id_), expected[id_]) for id_ in ids}
     return distances
+
+
+def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Split ids into as many as are read at once."""
+    source = iter(ids)
+    while part := list(islice(source, 256)):
+        yield part
 
 
 def _distance(stored: Vectors | None, expected: Vectors) -> float:

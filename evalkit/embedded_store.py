@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
-import numpy as np
 import qdrant_edge as edge
 
 from evalkit import paths
 from evalkit.edge_shards import HeldElsewhere, Shard, engine_errors, require_space
+from evalkit.edge_values import edge_filter, edge_points, is_approximate, our_point, shard_config
 from evalkit.embedding import Vectors
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.files import TEMPORARY, disk_errors, sweep, write_whole
@@ -27,7 +27,9 @@ LOCK_WAIT = 10.0
 FLUSH = 10_000
 """Points after which the engine writes them to the disk; what a killed process loses is sent again."""
 
-_NO_VECTOR: Vectors = np.empty(0, np.float32)
+UPDATE = 64
+"""Points that the engine takes at once: as many as stay in the processor's cache."""
+
 _STATE = "state.json"
 _SHARD = "shard"
 _DIMENSION = "dimension"
@@ -132,8 +134,8 @@ class EmbeddedStore:
             made = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.folder))
         try:
             with engine_errors(f"creating collection {collection!r}"):
-                edge.EdgeShard.create(str(made / _SHARD), _config(dimension, settings)).close()
-            own = {_DIMENSION: dimension, _APPROXIMATE: _is_approximate(settings)}
+                edge.EdgeShard.create(str(made / _SHARD), shard_config(dimension, settings)).close()
+            own = {_DIMENSION: dimension, _APPROXIMATE: is_approximate(settings)}
             write_whole(made / _STATE, _as_text(state.as_json() | own))
             with disk_errors(place):
                 made.chmod(0o755)
@@ -226,15 +228,12 @@ class EmbeddedStore:
         engine = self._engine(collection)
         vectors = point_vectors(points, self.dimension(collection))
         texts = sum(len(point.payload.get("text", "")) for point in points)
-        # The engine reads any sequence of numbers; lists would be made only to be read once.
-        batch = [
-            edge.Point(point.id, cast("list[float]", memoryview(vector)), point.payload)
-            for point, vector in zip(points, vectors, strict=True)
-        ]
-        with engine_errors(f"writing {len(batch)} points to collection {collection!r}"):
+        with engine_errors(f"writing {len(points)} points to collection {collection!r}"):
             require_space(self._place(collection), vectors.nbytes + texts)
-            engine.update(edge.UpdateOperation.upsert_points(batch))
-            self._unflushed += len(batch)
+            for first in range(0, len(points), UPDATE):
+                part = slice(first, first + UPDATE)
+                engine.update(edge.UpdateOperation.upsert_points(edge_points(points[part], vectors[part])))
+            self._unflushed += len(points)
             if self._unflushed >= FLUSH:
                 engine.flush()
                 self._unflushed = 0
@@ -250,7 +249,7 @@ class EmbeddedStore:
         """Count points exactly."""
         engine = self._engine(collection)
         with engine_errors(f"counting collection {collection!r}"):
-            return engine.count(edge.CountRequest(exact=True, filter=_filter(filter or {})))
+            return engine.count(edge.CountRequest(exact=True, filter=edge_filter(filter or {})))
 
     def scroll(self, collection: str, *, vectors: bool, batch: int = 250) -> Iterator[Point]:
         """Read every point, `batch` a request, in order of id; more at once leave the processor's cache, slower."""
@@ -261,15 +260,15 @@ class EmbeddedStore:
                 records, offset = engine.scroll(
                     edge.ScrollRequest(offset=offset, limit=batch, with_payload=True, with_vector=vectors)
                 )
-            yield from map(_point, records)
+            yield from map(our_point, records)
             if offset is None:
                 return
 
-    def retrieve(self, collection: str, ids: Sequence[str]) -> list[Point]:
-        """Read points with their vectors; unknown ids are missing from the answer."""
+    def retrieve(self, collection: str, ids: Sequence[str], *, vectors: bool) -> list[Point]:
+        """Read points by id; unknown ids are missing from the answer."""
         engine = self._engine(collection)
         with engine_errors(f"reading collection {collection!r}"):
-            return [_point(record) for record in engine.retrieve(list(ids), True, True)]
+            return [our_point(record) for record in engine.retrieve(list(ids), True, vectors)]
 
     def query(
         self,
@@ -289,7 +288,7 @@ class EmbeddedStore:
             exact=exact,
             quantization=edge.QuantizationSearchParams(ignore=exact, rescore=True),
         )
-        conditions = _filter(filter)
+        conditions = edge_filter(filter)
         requests = [
             edge.QueryRequest(
                 query=edge.Query.Nearest(vector.tolist()),
@@ -326,44 +325,5 @@ class EmbeddedStore:
                 engine.optimize()
 
 
-def _is_approximate(settings: ServerSettings) -> bool:
-    return settings.quantized or settings.hnsw_m is not None or settings.hnsw_ef_construct is not None
-
-
-def _config(dimension: int, settings: ServerSettings) -> edge.EdgeConfig:
-    vectors = edge.EdgeVectorParams(
-        size=dimension,
-        distance=edge.Distance.Cosine,
-        memory=edge.Memory.Cold if settings.vectors_on_disk else None,
-        quantization_config=edge.ScalarQuantizationConfig(edge.ScalarType.Int8)
-        if settings.quantized
-        else None,
-    )
-    # No log: it would write every point twice. Whatever an interrupted writing lost is found missing and sent again.
-    if not _is_approximate(settings):
-        return edge.EdgeConfig(vectors=vectors, wal_enabled=False)
-    # Whoever asks for the index gets it whatever the size: the engine's own thresholds would pass small ones over.
-    return edge.EdgeConfig(
-        vectors=vectors,
-        wal_enabled=False,
-        hnsw_config=edge.HnswIndexConfig(settings.hnsw_m or 16, settings.hnsw_ef_construct or 100, 10),
-        optimizers=edge.EdgeOptimizersConfig(indexing_threshold=1),
-    )
-
-
 def _as_text(stored: dict[str, Any]) -> str:
     return json.dumps(stored, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _filter(filter: Filter) -> edge.Filter | None:
-    conditions: list[Any] = [
-        edge.FieldCondition(key=name, match=edge.MatchAny(any=list(values)))
-        for name, values in filter.items()
-    ]
-    return edge.Filter(must=conditions) if conditions else None
-
-
-def _point(record: edge.Record) -> Point:
-    stored, payload = record.vector, record.payload
-    vector = _NO_VECTOR if stored is None else np.asarray(stored, dtype=np.float32)
-    return Point(str(record.id), vector, payload or {})

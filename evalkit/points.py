@@ -155,8 +155,8 @@ class Store(Protocol):
     def scroll(self, collection: str, *, vectors: bool, batch: int = 1000) -> Iterator[Point]:
         """Read every point, `batch` a request, in order of id."""
 
-    def retrieve(self, collection: str, ids: Sequence[str]) -> list[Point]:
-        """Read points with their vectors; unknown ids are missing from the answer."""
+    def retrieve(self, collection: str, ids: Sequence[str], *, vectors: bool) -> list[Point]:
+        """Read points by id; unknown ids are missing from the answer."""
 
     def query(
         self,

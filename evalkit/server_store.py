@@ -211,15 +211,15 @@ class ServerStore:
             if offset is None:
                 return
 
-    def retrieve(self, collection: str, ids: Sequence[str]) -> list[Point]:
-        """Read points with their vectors; unknown ids are missing from the answer."""
+    def retrieve(self, collection: str, ids: Sequence[str], *, vectors: bool) -> list[Point]:
+        """Read points by id; unknown ids are missing from the answer."""
         records = self._ask(
             f"reading {len(ids)} points of collection {collection!r}",
             lambda: self._client.retrieve(
                 collection,
                 list(ids),
                 with_payload=True,
-                with_vectors=True,
+                with_vectors=vectors,
                 timeout=self._connection.seconds(),
             ),
         )

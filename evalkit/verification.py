@@ -235,9 +235,8 @@ def _same_ranking_scores(run: Run, store: Store, subject: Labelled, embedder: Em
     ]
     if not rows or not store.exists(collection):
         return Finding(claim, "cannot be shown", "no first result whose question and passage are still there")
-    stored = {
-        point.id: point.vector for point in store.retrieve(collection, sorted({key for _, key, _ in rows}))
-    }
+    ids = sorted({key for _, key, _ in rows})
+    stored = {point.id: point.vector for point in store.retrieve(collection, ids, vectors=True)}
     profile = embedder.identity.profile
     try:
         asked = _embedded(

@@ -346,17 +346,17 @@ def tamper_missing(store, ids):
 
 
 def tamper_extra(store, ids):
-    (copied,) = store.retrieve(NAME, ids[:1])
+    (copied,) = store.retrieve(NAME, ids[:1], vectors=True)
     store.upsert(NAME, [Point(point_id(("not", "ours", "x")), copied.vector, copied.payload)])
 
 
 def tamper_payload(store, ids):
-    (copied,) = store.retrieve(NAME, ids[:1])
+    (copied,) = store.retrieve(NAME, ids[:1], vectors=True)
     store.upsert(NAME, [Point(copied.id, copied.vector, copied.payload | {"publication_state": "draft"})])
 
 
 def tamper_vector(store, ids):
-    first, second = store.retrieve(NAME, ids[:2])
+    first, second = store.retrieve(NAME, ids[:2], vectors=True)
     store.upsert(NAME, [Point(first.id, second.vector, first.payload)])
 
 

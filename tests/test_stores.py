@@ -137,7 +137,7 @@ def test_what_was_written_is_read_back(store, filled):
 
 
 def test_retrieve_gives_what_is_there(store, filled):
-    found = store.retrieve(filled, [POINTS[1].id, str(uuid.uuid4())])
+    found = store.retrieve(filled, [POINTS[1].id, str(uuid.uuid4())], vectors=True)
     assert [one.id for one in found] == [POINTS[1].id]
     np.testing.assert_allclose(found[0].vector, POINTS[1].vector, atol=1e-6)
 
@@ -220,7 +220,7 @@ def test_drop_removes_everything_and_the_name_is_free(store, own):
 def test_a_missing_collection_is_an_input_error(store, name):
     for ask in (
         lambda: store.count(name),
-        lambda: store.retrieve(name, [str(uuid.uuid4())]),
+        lambda: store.retrieve(name, [str(uuid.uuid4())], vectors=True),
         lambda: list(store.scroll(name, vectors=False)),
         lambda: store.dimension(name),
     ):
@@ -246,5 +246,5 @@ def test_payloads_survive_whatever_text_they_hold(store, own):
     ]
     written = [point(100 + place, unit(1, 2, 3), text=text) for place, text in enumerate(texts)]
     store.upsert(own, written)
-    found = {one.id: one.payload for one in store.retrieve(own, [one.id for one in written])}
+    found = {one.id: one.payload for one in store.retrieve(own, [one.id for one in written], vectors=True)}
     assert found == {one.id: one.payload for one in written}
