@@ -26,7 +26,7 @@ from tests.fakes.http import (
 )
 
 WRITE, QUERY = "PUT .*/points$", "/query/batch$"
-COUNT, SCROLL, READ = "/points/count$", "/points/scroll$", "POST .*/points$"
+COUNT, READ = "/points/count$", "POST .*/points$"
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,16 @@ def first_hits(
 
 
 def _first_vector(change: Callable[[list[float]], list[float]]) -> Fault:
-    return _result(lambda points: [points[0] | {"vector": change(points[0]["vector"])}, *points[1:]], READ)
+    """Change the first vector that is read back; payloads are read before vectors."""
+
+    def changed_first(points: list[dict[str, list[float]]]) -> object:
+        return [points[0] | {"vector": change(points[0]["vector"])}, *points[1:]]
+
+    return replace(_result(changed_first, READ), after=1)
 
 
-def _first_payload(path: str) -> Fault:
-    def change(body: dict[str, list[dict[str, object]]]) -> object:
-        first, *others = body["points"]
-        return body | {"points": [first | {"payload": first["payload"] | {"text": "other"}}, *others]}
-
-    return _result(change, path)
+def _other_text(points: list[dict[str, dict[str, object]]]) -> object:
+    return [points[0] | {"payload": points[0]["payload"] | {"text": "other"}}, *points[1:]]
 
 
 LOST = Fault(
@@ -139,9 +140,9 @@ QDRANT = [
     _read_back("counts one point too many", _result(lambda count: {"count": count["count"] + 1}, COUNT, 1)),
     _read_back(
         "leaves a point out when all are read",
-        _result(lambda body: body | {"points": body["points"][1:]}, SCROLL),
+        _result(lambda points: points[1:], READ, 1),
     ),
-    _read_back("gives another text back than was stored", _first_payload(SCROLL)),
+    _read_back("gives another text back than was stored", _result(_other_text, READ, 1)),
     _read_back("stored vector of another size", _first_vector(lambda vector: vector[:-1])),
     _read_back("stored vector holds NaN", _first_vector(lambda vector: [float("nan"), *vector[1:]])),
     _read_back("stored vector points elsewhere", _first_vector(lambda vector: [-one for one in vector])),
