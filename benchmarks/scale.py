@@ -192,8 +192,8 @@ def _evaluating(found: Found, questions: int) -> list[str]:
         f"Goal, at most {GOAL} times the floor: {_verdict(whole / all_of_it)} in CPU time of the same searches,",
         f"{_verdict(whole / shallow)} of the searches at K alone;",
         f"{_verdict(_middle(ours, 'megabytes') / _middle(floor, 'megabytes'))} in peak memory. evalkit asks each",
-        f"question once more, {DEPTH} deep, to show where missed evidence stands. The comparison with exact search takes",
-        "no further searches here, since a collection without approximate index has no other.",
+        f"question once more, {DEPTH} deep, to show where missed evidence stands. The comparison with exact search",
+        "takes no further searches here, since a collection without approximate index has no other.",
         "",
         *table(
             ("stage of evalkit", "CPU s", "share"),

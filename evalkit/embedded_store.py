@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -54,7 +55,7 @@ class EmbeddedStore:
         self._requests = 0
         self._shards: dict[str, Shard] = {}
         self._dimensions: dict[str, int] = {}
-        self._unflushed = 0
+        self._unflushed: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         return self
@@ -233,10 +234,10 @@ class EmbeddedStore:
             for first in range(0, len(points), UPDATE):
                 part = slice(first, first + UPDATE)
                 engine.update(edge.UpdateOperation.upsert_points(edge_points(points[part], vectors[part])))
-            self._unflushed += len(points)
-            if self._unflushed >= FLUSH:
+            self._unflushed[collection] += len(points)
+            if self._unflushed[collection] >= FLUSH:
                 engine.flush()
-                self._unflushed = 0
+                self._unflushed[collection] = 0
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Delete points by id."""
