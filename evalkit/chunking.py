@@ -250,7 +250,7 @@ def _paragraphs(lines: list[str]) -> list[str]:
     texts: list[str] = []
     gathered: list[str] = []
     for line in [*lines, ""]:
-        if line and (folded := fold(line)):
+        if line and (folded := fold(line)):  # blank lines are half of all
             gathered.append(folded)
         elif gathered:
             texts.append(" ".join(gathered))

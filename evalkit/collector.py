@@ -22,9 +22,8 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         # What was made meanwhile joins the old objects at once: as new ones they would be gone through now.
-        spared = gc.get_freeze_count()
-        gc.freeze()
-        if not spared:
+        if not gc.get_freeze_count():
+            gc.freeze()
             gc.unfreeze()
         if enabled:
             gc.enable()

@@ -16,7 +16,7 @@ from evalkit.chunking import Chunk, ChunkKey
 from evalkit.collector import collector_paused
 from evalkit.embedding import Vectors
 from evalkit.errors import SHOWN, InputError, counted, some
-from evalkit.points import CollectionState, Fingerprint, Store, stored_name
+from evalkit.points import READ, CollectionState, Fingerprint, Store, stored_name
 from evalkit.settings import CollectionSettings, ServerSettings
 
 INDEXED_FIELDS = ("chunking_version", "document_type", "publication_state")
@@ -255,9 +255,9 @@ def _distances(store: Store, collection: str, expected: Mapping[str, Vectors]) -
 
 
 def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Split ids into as many as are read at once."""
+    """Split ids into lists of at most `READ`."""
     source = iter(ids)
-    while part := list(islice(source, 256)):
+    while part := list(islice(source, READ)):
         yield part
 
 

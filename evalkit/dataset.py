@@ -5,7 +5,7 @@ import json
 import shlex
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -121,12 +121,6 @@ class Dataset:
     def is_eligible(self, passage: HasType) -> bool:
         """Tell whether the data set's eligibility allows a document or a chunk."""
         return all(getattr(passage, field) in allowed for field, allowed in self.eligibility.items())
-
-    def without_documents(self) -> "Dataset":
-        """Give the data set, its hashes unchanged, without the bodies of its documents: half of a large corpus."""
-        slim = replace(self, documents=())
-        slim.__dict__["corpus_sha256"] = self.corpus_sha256  # where a cached property keeps its value
-        return slim
 
     @cached_property
     def corpus_sha256(self) -> str:

@@ -18,7 +18,7 @@ from evalkit.edge_values import edge_filter, edge_points, is_approximate, our_po
 from evalkit.embedding import Vectors
 from evalkit.errors import InfrastructureError, InputError
 from evalkit.files import TEMPORARY, disk_errors, sweep, write_whole
-from evalkit.points import CollectionState, Filter, Hit, Point, point_vectors
+from evalkit.points import READ, CollectionState, Filter, Hit, Point, point_vectors
 from evalkit.settings import ServerSettings
 from evalkit.transport import Deadline
 
@@ -172,6 +172,7 @@ class EmbeddedStore:
             return
         self._shards.pop(collection, None)
         self._dimensions.pop(collection, None)
+        self._unflushed.pop(collection, None)
         if (place / _SHARD).is_dir():
             self._close_everywhere(collection)
         with disk_errors(place):
@@ -228,7 +229,8 @@ class EmbeddedStore:
             return
         engine = self._engine(collection)
         vectors = point_vectors(points, self.dimension(collection))
-        texts = sum(len(point.payload.get("text", "")) for point in points)
+        # Titles and ids find their room within what is kept free at all times.
+        texts = sum(len(str(point.payload.get("text"))) for point in points)
         with engine_errors(f"writing {len(points)} points to collection {collection!r}"):
             require_space(self._place(collection), vectors.nbytes + texts)
             for first in range(0, len(points), UPDATE):
@@ -252,14 +254,14 @@ class EmbeddedStore:
         with engine_errors(f"counting collection {collection!r}"):
             return engine.count(edge.CountRequest(exact=True, filter=edge_filter(filter or {})))
 
-    def scroll(self, collection: str, *, vectors: bool, batch: int = 250) -> Iterator[Point]:
-        """Read every point, `batch` a request, in order of id; more at once leave the processor's cache, slower."""
+    def scroll(self, collection: str, *, vectors: bool) -> Iterator[Point]:
+        """Read every point, in order of id."""
         offset = None
         while True:
             engine = self._engine(collection)
             with engine_errors(f"reading collection {collection!r}"):
                 records, offset = engine.scroll(
-                    edge.ScrollRequest(offset=offset, limit=batch, with_payload=True, with_vector=vectors)
+                    edge.ScrollRequest(offset=offset, limit=READ, with_payload=True, with_vector=vectors)
                 )
             yield from map(our_point, records)
             if offset is None:

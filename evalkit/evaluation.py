@@ -83,9 +83,9 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
     with stages("labels"):
         subject = load_labelled(settings.dataset, settings.chunking)
         questions = {one.id: one.question for one in subject.dataset.questions}
-        sizes = subject_counts(subject)
-        # From here on the chunks are enough.
-        subject = replace(subject, dataset=subject.dataset.without_documents())
+        described, sizes = dataset_record(subject.dataset), subject_counts(subject)
+        # From here on the chunks are enough: the bodies are half of what a large data set takes.
+        subject = replace(subject, dataset=replace(subject.dataset, documents=()))
         give_back_memory()
     with (
         open_embedder(settings, deadline) as embedder,
@@ -120,7 +120,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
         run_id=new_run_id(started),
         started=started,
         finished=datetime.now(UTC),
-        dataset=dataset_record(subject.dataset),
+        dataset=described,
         chunking=subject.chunking,
         model=model,
         store=engine,

@@ -14,6 +14,10 @@ Filter = Mapping[str, tuple[str, ...]]
 """Payload field -> allowed values; a point must match every field."""
 
 
+READ = 256
+"""Points that are read at once: as many as stay in the processor's cache, or make a small answer of a server."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A stored passage: ``id`` is a UUID as text, ``vector`` has shape (dimension,) or (0,) when not read."""
@@ -152,8 +156,8 @@ class Store(Protocol):
     def count(self, collection: str, filter: Filter | None = None) -> int:
         """Count points exactly."""
 
-    def scroll(self, collection: str, *, vectors: bool, batch: int = 1000) -> Iterator[Point]:
-        """Read every point, `batch` a request, in order of id."""
+    def scroll(self, collection: str, *, vectors: bool) -> Iterator[Point]:
+        """Read every point, in order of id."""
 
     def retrieve(self, collection: str, ids: Sequence[str], *, vectors: bool) -> list[Point]:
         """Read points by id; unknown ids are missing from the answer."""

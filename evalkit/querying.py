@@ -89,7 +89,7 @@ def retrieve_batches(
     Yields
     ------
     names, answers
-        The questions of one request, at most `BATCH`, and their hits.
+        The questions of one request and their hits, within `BATCH`, `NUMBERS` and `HITS`.
     """
     if k < 1:
         raise InputError(f"K must be at least 1, found {k}")

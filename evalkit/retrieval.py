@@ -1,13 +1,13 @@
 """Every question at every K against one collection: rankings as tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from evalkit.checks import above, missing_hits
 from evalkit.chunking import Chunk, ChunkKey
-from evalkit.contents import payload_of
+from evalkit.contents import payload_of, point_id
 from evalkit.embedding import Vectors
 from evalkit.errors import SHOWN, InfrastructureError, InputError, bullets, counted, some
 from evalkit.points import Filter, Hit, Store, stored_name
@@ -64,14 +64,14 @@ def retrieve_rankings(
     store, collection
         What is searched; it was verified to hold the chunks of `subject`.
     names, vectors
-        Questions: ids, and unit vectors of shape (n, dimension).
+        Questions, at least one: ids, and unit vectors of shape (n, dimension).
     settings
         Cutoffs, threshold, depth and search parameters.
 
     Raises
     ------
     InputError
-        As `querying.retrieve`, and for a hit whose payload is not that of a chunk.
+        As `querying.retrieve`, and for a hit that is not the point of a chunk, its payload included.
     InfrastructureError
         As `querying.retrieve`, and where an exact search with a threshold left out what it gave without one.
     """
@@ -91,9 +91,10 @@ def retrieve_rankings(
     ks, threshold = settings.ks, settings.threshold
     approximate = not (settings.exact or store.is_exact(collection))
     # Without an approximate index every search is exact, and asked for as such: a missing hit is then a fault.
-    rankings = _joined(part.assign(k=k) for k in ks for part in ask(k, threshold, not approximate))
-    deep = _joined(ask(diagnostic_depth(settings), None, not approximate))
-    exact = _joined(ask(ks[-1], threshold, True)) if approximate else above(deep, threshold)
+    asked = (part.assign(k=k) for k in ks for part in ask(k, threshold, not approximate))
+    rankings = pd.concat(asked, ignore_index=True)
+    deep = pd.concat(ask(diagnostic_depth(settings), None, not approximate), ignore_index=True)
+    exact = pd.concat(ask(ks[-1], threshold, True)) if approximate else above(deep, threshold)
     exact = exact[exact["rank"] <= ks[-1]]
     if not approximate and (short := missing_hits(rankings, exact, ks)):
         raise InfrastructureError(
@@ -104,24 +105,20 @@ def retrieve_rankings(
     return Retrieved(rankings, deep, exact, approximate)
 
 
-def _joined(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    tables = list(parts)
-    return pd.concat(tables, ignore_index=True) if tables else ranking_table([], []).assign(k=0)
-
-
 def _refuse_changed(
     names: Sequence[str], rankings: Sequence[Sequence[Hit]], indexed: Mapping[tuple[str, ...], Chunk]
 ) -> None:
-    """Refuse hits whose payload is not that of a chunk: tables hold the texts of the corpus, as verified before."""
+    """Refuse hits that are not the point of a chunk: tables hold the texts of the corpus, as verified before."""
     changed = [
         f"case {name}: {stored_name(hit)}"
         for name, hits in zip(names, rankings, strict=True)
         for hit in hits
         if (chunk := indexed.get(tuple([str(hit.payload.get(field)) for field in ChunkKey._fields]))) is None
         or hit.payload != payload_of(chunk)
+        or hit.id != point_id(chunk.key)
     ]
     if changed:
         raise InputError(
-            f"{counted(len(changed), 'hit')} with another payload than was indexed and verified:"
+            f"{counted(len(changed), 'hit')} with another payload or id than was indexed and verified:"
             f"{bullets(changed, SHOWN)}\nthe collection was changed meanwhile; index it again with recreate"
         )

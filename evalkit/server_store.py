@@ -11,7 +11,7 @@ from qdrant_client import models
 
 from evalkit.embedding import Vectors
 from evalkit.errors import InfrastructureError, InputError
-from evalkit.points import CollectionState, Filter, Hit, Point, as_float32, point_vectors
+from evalkit.points import READ, CollectionState, Filter, Hit, Point, as_float32, point_vectors
 from evalkit.qdrant_connection import Connection
 from evalkit.qdrant_errors import Conflict, client_errors
 from evalkit.settings import ServerSettings
@@ -191,8 +191,8 @@ class ServerStore:
             ),
         ).count
 
-    def scroll(self, collection: str, *, vectors: bool, batch: int = 1000) -> Iterator[Point]:
-        """Read every point, `batch` a request, in order of id."""
+    def scroll(self, collection: str, *, vectors: bool) -> Iterator[Point]:
+        """Read every point, in order of id."""
         offset: Any = None
         while True:
             records, offset = self._ask(
@@ -200,7 +200,7 @@ class ServerStore:
                 partial(
                     self._client.scroll,
                     collection,
-                    limit=batch,
+                    limit=READ,
                     offset=offset,
                     with_payload=True,
                     with_vectors=vectors,

@@ -103,7 +103,7 @@ def make_tables(
         A ranking holds a chunk that is no eligible chunk of the corpus, or scores that cannot be ranked.
     """
     eligible = {(chunk.document_id, chunk.chunk_id): chunk for chunk in chunks if dataset.is_eligible(chunk)}
-    _refuse_unknown_chunks(dataset, eligible, rankings, deep)
+    _refuse_unknown_chunks(dataset.name, eligible, rankings, deep)
     rankings, deep = rankings[_RANKED], deep.assign(k=0)[_RANKED]
     return Tables(
         rankings=_with_payload(_graded(dataset, labels, rankings), eligible, retention)[_RANKINGS],
@@ -120,7 +120,7 @@ def _texts(values: Sequence[str | None]) -> "pd.Series[str]":
 
 
 def _refuse_unknown_chunks(
-    dataset: Dataset, eligible: Mapping[tuple[str, str], Chunk], *rankings: pd.DataFrame
+    dataset: str, eligible: Mapping[tuple[str, str], Chunk], *rankings: pd.DataFrame
 ) -> None:
     returned = pd.concat([table[_KEY].drop_duplicates() for table in rankings])
     unknown = set(returned.itertuples(index=False, name=None)) - eligible.keys()
@@ -132,7 +132,7 @@ def _refuse_unknown_chunks(
             if (document_id, chunk_id) in unknown
         ]
         raise InputError(
-            f"{counted(len(named), 'returned chunk')} not among the eligible ones of data set {dataset.name}, which "
+            f"{counted(len(named), 'returned chunk')} not among the eligible ones of data set {dataset}, which "
             f"cannot be judged:{bullets(named, SHOWN)}\nindex the data set again, or check whose rankings these are"
         )
 

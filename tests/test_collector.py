@@ -31,6 +31,24 @@ def test_paused_it_is_switched_back_even_after_an_error(enabled):
         gc.enable()
 
 
+def test_what_was_made_in_a_pause_is_old_at_once():
+    """As new it would be gone through right away."""
+    with collector_spared():
+        pass  # whatever the tests froze is thawed
+    with collector_paused():
+        made = Node()
+    assert gc.get_freeze_count() == 0
+    assert any(one is made for one in gc.get_objects(generation=2))
+
+
+def test_a_pause_leaves_spared_objects_spared():
+    with collector_spared():
+        with collector_paused():
+            pass
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
+
+
 def test_spared_objects_are_looked_at_again_afterwards():
     gc.disable()
     try:

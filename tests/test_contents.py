@@ -132,8 +132,9 @@ VECTORS = {
 }
 
 
-@pytest.fixture
-def store(tmp_path):
+@pytest.fixture(params=[256, 1], ids=["read at once", "read one by one"])
+def store(request, tmp_path, monkeypatch):
+    monkeypatch.setattr("evalkit.contents.READ", request.param)
     with EmbeddedStore(tmp_path) as opened:
         opened.create("made", 2, STATE, ServerSettings())
         opened.upsert("made", [stored(one) for one in CHUNKS])

@@ -99,15 +99,6 @@ def test_hashes_do_not_depend_on_formatting_or_order(tmp_path):
         assert len(getattr(first, name)) == 64
 
 
-def test_without_its_documents_a_data_set_keeps_its_hashes(folder):
-    whole = load_dataset(folder)
-    slim = whole.without_documents()
-    assert whole.documents
-    assert slim.documents == ()
-    for name in ("corpus_sha256", "cases_sha256", "labels_sha256"):
-        assert getattr(slim, name) == getattr(load_dataset(folder), name)
-
-
 @pytest.mark.parametrize(
     ("change", "differs"),
     [

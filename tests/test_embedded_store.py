@@ -64,6 +64,34 @@ def test_a_cell_that_is_run_again_never_meets_its_own_lock(tmp_path):
         assert again.count("made") == 1
 
 
+def test_each_collection_is_flushed_by_its_own_count(tmp_path, monkeypatch):
+    class Counted:
+        """The engine of one collection, its flushes counted."""
+
+        def __init__(self, engine, name):
+            self.engine, self.name = engine, name
+
+        def __getattr__(self, attribute):
+            if attribute == "flush":
+                flushed.append(self.name)
+            return getattr(self.engine, attribute)
+
+    opened, flushed = EmbeddedStore._engine, []
+    monkeypatch.setattr(EmbeddedStore, "_engine", lambda store, name: Counted(opened(store, name), name))
+    monkeypatch.setattr(embedded_store, "FLUSH", 3)
+    with EmbeddedStore(tmp_path) as store:
+        made(store, "one")
+        made(store, "two")
+        store.upsert("one", [FIRST])
+        assert flushed == []
+        store.upsert("two", [FIRST, FIRST])
+        assert flushed == ["two"]
+        store.drop("one")
+        made(store, "one")
+        store.upsert("one", [FIRST])
+        assert flushed == ["two"]
+
+
 def hold(folder, name):
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder), name],

@@ -1,6 +1,7 @@
 """The two example data sets against figures computed outside the project by plain loops."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,14 @@ def test_a_threshold_empties_rankings_and_scores_zero(example_runs):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("text", "Another text."), ("chunk_id", "elsewhere/p0"), ("chunk_id", [1])]
+    ("field", "value"),
+    [
+        ("text", "Another text."),
+        ("chunk_id", "elsewhere/p0"),
+        ("chunk_id", [1]),
+        ("whole payload", "of another passage"),
+        ("id", "00000000-0000-0000-0000-000000000000"),
+    ],
 )
 def test_what_changes_in_the_collection_after_its_verification_is_refused(
     example_runs, monkeypatch, field, value
@@ -139,11 +147,17 @@ def test_what_changes_in_the_collection_after_its_verification_is_refused(
 
     def changed(*given, **named):
         rankings = asked(*given, **named)
-        rankings[2][0].payload[field] = value
+        hit = rankings[2][0]
+        if field == "id":
+            rankings[2][0] = replace(hit, id=value)
+        elif field == "whole payload":
+            hit.payload.update(next(one.payload for hits in rankings for one in hits if one.id != hit.id))
+        else:
+            hit.payload[field] = value
         return rankings
 
     monkeypatch.setattr(EmbeddedStore, "query", changed)
-    with pytest.raises(InputError, match="another payload than was indexed") as caught:
+    with pytest.raises(InputError, match="another payload or id than was indexed") as caught:
         evaluate(EvaluateSettings(dataset="worker-runbooks"))
     third = load_dataset("worker-runbooks").questions[2].id
     assert "1 hit with" in str(caught.value)

@@ -110,6 +110,14 @@ def test_batches_change_nothing(asked, monkeypatch, limit, value):
     assert asked.store.counts["store_requests"] - before == -(-len(asked.names) // 4)
 
 
+def test_a_ranking_longer_than_the_hits_of_a_request_is_asked_for_by_itself(asked, monkeypatch):
+    whole = asked.retrieve(4)
+    monkeypatch.setattr("evalkit.querying.HITS", 3)
+    before = asked.store.counts["store_requests"]
+    assert asked.retrieve(4) == whole
+    assert asked.store.counts["store_requests"] - before == len(asked.names)
+
+
 def test_no_questions_give_no_rankings(asked):
     assert retrieve(asked.store, asked.collection, [], asked.vectors[:0], asked.filter, 3) == []
 

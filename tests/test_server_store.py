@@ -150,6 +150,7 @@ OPERATIONS = {
     "upsert": lambda store, _: store.upsert("made", [FIRST]),
     "count": lambda store, _: store.count("made"),
     "scroll": lambda store, _: list(store.scroll("made", vectors=True)),
+    "retrieve": lambda store, _: store.retrieve("made", [FIRST.id], vectors=False),
     "query": lambda store, _: store.query("made", FIRST.vector[None], {}, 3),
     "state": lambda store, _: store.write_state("made", STATE),
     "delete": lambda store, _: store.delete("made", [FIRST.id]),

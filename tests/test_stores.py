@@ -127,8 +127,10 @@ def test_state_is_replaced_as_a_whole(store, own):
     assert store.dimension(own) == 3
 
 
-def test_what_was_written_is_read_back(store, filled):
-    read = list(store.scroll(filled, vectors=True, batch=2))
+def test_what_was_written_is_read_back(store, filled, monkeypatch):
+    for module in ("embedded_store", "server_store"):
+        monkeypatch.setattr(f"evalkit.{module}.READ", 2)
+    read = list(store.scroll(filled, vectors=True))
     assert [one.id for one in read] == [one.id for one in POINTS]
     for got, wanted in zip(read, POINTS, strict=True):
         assert got.payload == wanted.payload
@@ -140,6 +142,8 @@ def test_retrieve_gives_what_is_there(store, filled):
     found = store.retrieve(filled, [POINTS[1].id, str(uuid.uuid4())], vectors=True)
     assert [one.id for one in found] == [POINTS[1].id]
     np.testing.assert_allclose(found[0].vector, POINTS[1].vector, atol=1e-6)
+    (bare,) = store.retrieve(filled, [POINTS[1].id], vectors=False)
+    assert (bare.vector.size, bare.payload) == (0, POINTS[1].payload)
 
 
 def test_upsert_replaces_and_delete_removes(store, own):

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -58,26 +59,45 @@ def subject(tmp_path):
 
 def hits(chunks, *picked):
     return [
-        Hit(
-            "id",
-            score,
-            {
-                "document_id": chunk.document_id,
-                "chunk_id": chunk.chunk_id,
-                "chunking_version": chunk.chunking_version,
-                "document_type": chunk.document_type,
-                "publication_state": chunk.publication_state,
-                "text": chunk.text,
-            },
-        )
+        Hit("id", score, {"document_id": chunk.document_id, "chunk_id": chunk.chunk_id})
         for chunk, score in ((chunks[place], score) for place, score in picked)
     ]
 
 
-def tables_of(subject, rankings, ks=(2,)):
+def tables_of(subject, rankings, ks=(2,), retention="full"):
     dataset, chunks, labels = subject
     table = ranking_table(list(rankings), [hits(chunks, *ranking) for ranking in rankings.values()])
-    return make_tables(dataset, chunks, labels, pd.concat([table.assign(k=k) for k in ks]), table, ks)
+    every_k = pd.concat([table.assign(k=k) for k in ks])
+    return make_tables(dataset, chunks, labels, every_k, table, ks, retention)
+
+
+@pytest.mark.parametrize(
+    ("retention", "kept"),
+    [
+        ("full", lambda text: text),
+        ("snippet", lambda text: text[:9]),
+        ("hash", lambda text: hashlib.sha256(text.encode()).hexdigest()),
+        ("none", lambda _: None),
+    ],
+)
+def test_each_row_has_text_and_properties_of_its_own_chunk(subject, monkeypatch, retention, kept):
+    """Rows come in another order than they are sorted into."""
+    monkeypatch.setattr("evalkit.tables.SNIPPET", 9)
+    given = subject()
+    rankings = {
+        "unknown": [(3, 0.9), (0, 0.8), (2, 0.7)],
+        "none-found": [(1, 0.9)],
+        "both": [(2, 0.4), (1, 0.3)],
+    }
+    tables = tables_of(given, rankings, (5, 1), retention)
+    own = {(chunk.document_id, chunk.chunk_id): chunk for chunk in given[1]}
+    assert (len(tables.rankings), len(tables.deep)) == (12, 6)
+    for row in [*tables.rankings.to_dict("records"), *tables.deep.to_dict("records")]:
+        chunk = own[row["document_id"], row["chunk_id"]]
+        assert row["chunking_version"] == chunk.chunking_version
+        assert row.get("document_type", chunk.document_type) == chunk.document_type
+        assert row.get("publication_state", chunk.publication_state) == chunk.publication_state
+        assert (None if pd.isna(row["text"]) else row["text"]) == kept(chunk.text)
 
 
 def test_grades_zeros_and_nulls(subject):

@@ -139,7 +139,7 @@ QDRANT = [
     Row("Qdrant", "says that points are stored and stores none", replace(LOST, path=WRITE), None, BUILDING),
     _read_back("counts one point too many", _result(lambda count: {"count": count["count"] + 1}, COUNT, 1)),
     _read_back(
-        "leaves a point out when all are read",
+        "leaves a point out when it is read back",
         _result(lambda points: points[1:], READ, 1),
     ),
     _read_back("gives another text back than was stored", _result(_other_text, READ, 1)),
