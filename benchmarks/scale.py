@@ -140,8 +140,8 @@ def _indexing(found: Found, chunks: int) -> list[str]:
         f"Without verification: {_verdict((whole - parts['verification']) / cpu)}; writing alone:",
         f"{_verdict(parts['writing'] / cpu)}. The floor reads the same file, makes ids and payloads of the same",
         "form, and the keyword indexes that filters need, and hands the engine as many points at once; it has no",
-        "labels to check. It uses the engine's defaults, write-ahead log included; evalkit flushes every 10,000 points",
-        "instead and sends again what is lost.",
+        "labels to check. It uses the engine's defaults, write-ahead log included; evalkit flushes every 10,000",
+        "points instead and sends again what is lost.",
         "",
         *table(
             ("part of evalkit", "CPU s", "share", "what"),
@@ -196,7 +196,7 @@ def _evaluating(found: Found, questions: int) -> list[str]:
         f"{_verdict(_middle(ours, 'megabytes') / _middle(floor, 'megabytes'))} in peak memory. evalkit asks each",
         f"question once more, {DEPTH} deep, to show where missed evidence stands. The comparison with exact search",
         "takes no further searches here, since a collection without approximate index has no other. Requests of",
-        f"{DEPTH} hits a question hold {min(BATCH, HITS // DEPTH)} questions in evalkit; the engine is as fast with them.",
+        f"{DEPTH} hits a question hold {min(BATCH, HITS // DEPTH)} questions in evalkit: no faster, less memory.",
         "",
         *table(
             ("stage of evalkit", "CPU s", "share"),
