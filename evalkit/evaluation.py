@@ -98,7 +98,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = lambda _: None) ->
         with stages("embedding"):
             vectors, embedded = _question_vectors(embedder, cache, questions)
         with stages("retrieval"):
-            found = retrieve_rankings(store, opened.collection, subject, list(questions), vectors, settings)
+            found = retrieve_rankings(store, opened, subject, list(questions), vectors, settings)
         counts = {**embedder.counts, **store.counts, "questions_embedded": embedded}
         model = _model_record(embedder, vectors.shape[1])
         warnings = tuple(embedder.identity.warnings)

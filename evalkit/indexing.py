@@ -1,7 +1,7 @@
 """Index a data set: guard, write, verify. And open a verified collection for evaluation."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,9 +93,24 @@ class IndexReport:
 
 @dataclass(frozen=True)
 class OpenedCollection:
-    """A collection that holds what the data set says: its name, notes of indexing, numbers of things compared."""
+    """A collection that holds what the data set says.
+
+    Attributes
+    ----------
+    collection
+        Its name.
+    points
+        Every passage by the id of its point.
+    details
+        Notes of indexing.
+    checked
+        Numbers of things compared.
+    notices
+        Sentences that a reader should see.
+    """
 
     collection: str
+    points: Mapping[str, Chunk]
     details: dict[str, Any]
     checked: dict[str, int]
     notices: tuple[str, ...] = ()
@@ -227,10 +242,11 @@ def open_for_evaluation(
     state = store.read_state(name)
     if state is None:
         raise foreign(name, ["it carries no state, so something else made it"], settings)
+    points = by_point_id(chunks)
     wanted = expected_state(dataset, settings.chunking or dataset.chunking, chunks, embedder)
     if reasons := differences(state.fingerprint, wanted.fingerprint):
         if list(reasons) == ["corpus"] and same_source(state, wanted):
-            raise outdated(store, name, by_point_id(chunks), settings)
+            raise outdated(store, name, points, settings)
         raise foreign(name, reasons.values(), settings)
     if state.state == "building":
         raise InputError(
@@ -238,14 +254,16 @@ def open_for_evaluation(
             f"index the data set {dataset.name} again, which goes on where it stopped"
         )
     expected, tolerance = _sample(chunks, embedder, cache, settings.verify_sample, embed=True)
-    verification = verify_collection(store, name, by_point_id(chunks), expected, tolerance)
+    verification = verify_collection(store, name, points, expected, tolerance)
     _refuse_changed(name, store, verification, settings)
     before, now = state.details.get("server_version"), embedder.identity.server_version
     notice = (
         f"passages were embedded by {embedder.identity.embedder} {before}, questions by {now}: vectors can differ "
         "between versions of the server"
     )
-    return OpenedCollection(name, state.details, verification.checked, (notice,) if before != now else ())
+    return OpenedCollection(
+        name, points, state.details, verification.checked, (notice,) if before != now else ()
+    )
 
 
 def _sample(

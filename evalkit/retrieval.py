@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from evalkit.checks import above, missing_hits
-from evalkit.chunking import Chunk, ChunkKey
-from evalkit.contents import payload_of, point_id
+from evalkit.chunking import Chunk
+from evalkit.contents import payload_of
 from evalkit.embedding import Vectors
 from evalkit.errors import SHOWN, InfrastructureError, InputError, bullets, counted, some
+from evalkit.indexing import OpenedCollection
 from evalkit.points import Filter, Hit, Store, stored_name
 from evalkit.querying import retrieve_batches
 from evalkit.review import Labelled
@@ -51,7 +52,7 @@ def diagnostic_depth(settings: EvaluateSettings) -> int:
 
 def retrieve_rankings(
     store: Store,
-    collection: str,
+    opened: OpenedCollection,
     subject: Labelled,
     names: Sequence[str],
     vectors: Vectors,
@@ -61,7 +62,7 @@ def retrieve_rankings(
 
     Parameters
     ----------
-    store, collection
+    store, opened
         What is searched; it was verified to hold the chunks of `subject`.
     names, vectors
         Questions, at least one: ids, and unit vectors of shape (n, dimension).
@@ -76,20 +77,19 @@ def retrieve_rankings(
         As `querying.retrieve`, and where an exact search with a threshold left out what it gave without one.
     """
     allowed = search_filter(subject)
-    indexed: dict[tuple[str, ...], Chunk] = {chunk.key: chunk for chunk in subject.chunks}
 
     def ask(k: int, threshold: float | None, exact: bool) -> Iterator[pd.DataFrame]:
         ef = None if exact else settings.hnsw_ef
         answers = retrieve_batches(
-            store, collection, names, vectors, allowed, k, threshold=threshold, exact=exact, hnsw_ef=ef
+            store, opened.collection, names, vectors, allowed, k, threshold=threshold, exact=exact, hnsw_ef=ef
         )
         # Laid out request by request: hits with their payloads take many times the room of the table.
         for part, hits in answers:
-            _refuse_changed(part, hits, indexed)
+            _refuse_changed(part, hits, opened.points)
             yield ranking_table(part, hits)
 
     ks, threshold = settings.ks, settings.threshold
-    approximate = not (settings.exact or store.is_exact(collection))
+    approximate = not (settings.exact or store.is_exact(opened.collection))
     # Without an approximate index every search is exact, and asked for as such: a missing hit is then a fault.
     asked = (part.assign(k=k) for k in ks for part in ask(k, threshold, not approximate))
     rankings = pd.concat(asked, ignore_index=True)
@@ -106,16 +106,14 @@ def retrieve_rankings(
 
 
 def _refuse_changed(
-    names: Sequence[str], rankings: Sequence[Sequence[Hit]], indexed: Mapping[tuple[str, ...], Chunk]
+    names: Sequence[str], rankings: Sequence[Sequence[Hit]], points: Mapping[str, Chunk]
 ) -> None:
     """Refuse hits that are not the point of a chunk: tables hold the texts of the corpus, as verified before."""
     changed = [
         f"case {name}: {stored_name(hit)}"
         for name, hits in zip(names, rankings, strict=True)
         for hit in hits
-        if (chunk := indexed.get(tuple([str(hit.payload.get(field)) for field in ChunkKey._fields]))) is None
-        or hit.payload != payload_of(chunk)
-        or hit.id != point_id(chunk.key)
+        if (chunk := points.get(hit.id)) is None or hit.payload != payload_of(chunk)
     ]
     if changed:
         raise InputError(

@@ -1,7 +1,7 @@
 """Rankings and labels made into the tables of a run."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,16 +102,19 @@ def make_tables(
     InputError
         A ranking holds a chunk that is no eligible chunk of the corpus, or scores that cannot be ranked.
     """
-    eligible = {(chunk.document_id, chunk.chunk_id): chunk for chunk in chunks if dataset.is_eligible(chunk)}
-    _refuse_unknown_chunks(dataset.name, eligible, rankings, deep)
     rankings, deep = rankings[_RANKED], deep.assign(k=0)[_RANKED]
+    payloads = _payloads(dataset, chunks, retention, rankings, deep)
     return Tables(
-        rankings=_with_payload(_graded(dataset, labels, rankings), eligible, retention)[_RANKINGS],
+        rankings=_graded(dataset, labels, rankings).merge(
+            payloads, how="left", on=_KEY, validate="many_to_one"
+        )[_RANKINGS],
         scores=_scores(dataset, labels, rankings, ks),
         questions=_questions(dataset, rankings, ks),
         facts=fact_table(rankings, deep, labels, ks),
         judgments=labels.judgments.sort_values(["case_id", *_KEY], ignore_index=True),
-        deep=_with_payload(_graded(dataset, labels, deep), eligible, retention)[_DEEP],
+        deep=_graded(dataset, labels, deep).merge(payloads, how="left", on=_KEY, validate="many_to_one")[
+            _DEEP
+        ],
     )
 
 
@@ -119,12 +122,14 @@ def _texts(values: Sequence[str | None]) -> "pd.Series[str]":
     return pd.Series(list(values), dtype="str")
 
 
-def _refuse_unknown_chunks(
-    dataset: str, eligible: Mapping[tuple[str, str], Chunk], *rankings: pd.DataFrame
-) -> None:
-    returned = pd.concat([table[_KEY].drop_duplicates() for table in rankings])
-    unknown = set(returned.itertuples(index=False, name=None)) - eligible.keys()
-    if unknown:
+def _payloads(
+    dataset: Dataset, chunks: Sequence[Chunk], retention: Retention, *rankings: pd.DataFrame
+) -> pd.DataFrame:
+    """Give the properties of each ranked chunk, and of its text what is kept; refuse one that is not eligible."""
+    known = {(chunk.document_id, chunk.chunk_id): chunk for chunk in chunks if dataset.is_eligible(chunk)}
+    ranked = pd.concat([table[_KEY].drop_duplicates() for table in rankings]).drop_duplicates()
+    places = list(zip(*(ranked[name].to_numpy(object) for name in _KEY), strict=True))
+    if unknown := set(places) - known.keys():
         rows = pd.concat([table[["case_id", *_KEY]] for table in rankings]).drop_duplicates()
         named = [
             f"case {case_id}: {document_id} {chunk_id}"
@@ -132,9 +137,16 @@ def _refuse_unknown_chunks(
             if (document_id, chunk_id) in unknown
         ]
         raise InputError(
-            f"{counted(len(named), 'returned chunk')} not among the eligible ones of data set {dataset}, which "
+            f"{counted(len(named), 'returned chunk')} not among the eligible ones of data set {dataset.name}, which "
             f"cannot be judged:{bullets(named, SHOWN)}\nindex the data set again, or check whose rankings these are"
         )
+    named_chunks = [known[place] for place in places]
+    return ranked.assign(
+        chunking_version=_texts([chunk.chunking_version for chunk in named_chunks]).array,
+        document_type=_texts([chunk.document_type for chunk in named_chunks]).array,
+        publication_state=_texts([chunk.publication_state for chunk in named_chunks]).array,
+        text=_texts([_retained(chunk.text, retention) for chunk in named_chunks]).array,
+    )
 
 
 def _graded(dataset: Dataset, labels: Labels, rankings: pd.DataFrame) -> pd.DataFrame:
@@ -193,19 +205,6 @@ def _questions(dataset: Dataset, rankings: pd.DataFrame, ks: Sequence[int]) -> p
     table["result_count"] = table["result_count"].fillna(0).astype("int64")
     table["accepted"] = table["result_count"] > 0
     return table.sort_values(["case_id", "k"], ignore_index=True)
-
-
-def _with_payload(
-    table: pd.DataFrame, eligible: Mapping[tuple[str, str], Chunk], retention: Retention
-) -> pd.DataFrame:
-    """Add the properties of the chunks, and of their texts what is to be kept."""
-    chunks = [eligible[place] for place in zip(*(table[name] for name in _KEY), strict=True)]
-    return table.assign(
-        chunking_version=_texts([chunk.chunking_version for chunk in chunks]),
-        document_type=_texts([chunk.document_type for chunk in chunks]),
-        publication_state=_texts([chunk.publication_state for chunk in chunks]),
-        text=_texts([_retained(chunk.text, retention) for chunk in chunks]),
-    )
 
 
 def _retained(text: str, retention: Retention) -> str | None:
