@@ -97,10 +97,11 @@ def _settings_of(run: Run) -> tuple[str, str]:
         f"{data.name}, version {data.version}; {model.model} ({model.embedder}); {run.record.chunking}; "
         f"accepted by: {accepted_when(search.threshold)}"
     )
+    exact = search.exact or run.record.checks.exact_search.get("approximate_index") is False
     beam = "" if search.hnsw_ef is None else f", hnsw_ef {search.hnsw_ef}"
     details = (
         f"Cases {data.cases_sha256[:8]}, labels {data.labels_sha256[:8]}, model digest {model.digest[:15]}, profile "
-        f"{model.profile}, {'exact' if search.exact else 'approximate'} search{beam}."
+        f"{model.profile}, {'exact' if exact else 'approximate'} search{beam}."
     )
     return title, details
 

@@ -31,10 +31,11 @@ def check(dataset: DatasetArgument) -> None:
     typer.echo(describe(review))
     if review.faults or review.changes:
         name = shlex.quote(dataset)
+        accept = f"if they are still right, `evalkit labels accept {name}`"
+        look = f", or look at `evalkit labels diff {name}` and, {accept}" if review.changes else ""
         raise InputError(
             f"{counted(len(review.faults), 'fault')} and {counted(len(review.changes), 'changed text')} in data set "
-            f"{dataset}; mend the labels, or look at `evalkit labels diff {name}` and, if they are still right, "
-            f"`evalkit labels accept {name}`"
+            f"{dataset}; mend the labels{look}"
         )
 
 

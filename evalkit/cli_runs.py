@@ -45,7 +45,8 @@ def gate(
         list[str] | None, typer.Option("--min", help="Lowest mean, such as complete@3=0.95.")
     ] = None,
     min_cases: Annotated[
-        int | None, typer.Option(help="Cases that have to count, at least, in every figure.")
+        int | None,
+        typer.Option(help="Cases that have to count, at least, in every mean; unsupported questions aside."),
     ] = None,
     max_false_acceptance: Annotated[
         float | None, typer.Option(help="Share of unsupported questions accepted.")

@@ -109,6 +109,15 @@ def foreign(collection: str, reasons: Iterable[str], settings: CollectionSetting
     )
 
 
+def unowned(collection: str) -> InputError:
+    """Make the error for a collection that evalkit did not make; nothing of ours may replace it."""
+    return InputError(
+        f"collection {collection!r} holds something else: it carries no state, so something else made it, and it is "
+        "left alone, with recreate too; give another collection name (or delete it yourself, if nobody needs it). "
+        "Rankings of a retriever of your own are scored with `evalkit evaluate --rankings FILE`"
+    )
+
+
 def outdated(
     store: Store, collection: str, wanted: Mapping[str, Chunk], settings: CollectionSettings
 ) -> InputError:
@@ -137,10 +146,13 @@ def _edited_documents(store: Store, collection: str, wanted: Mapping[str, Chunk]
     differing |= {chunk.document_id for id_, chunk in wanted.items() if id_ not in seen}
     there = {chunk.document_id for chunk in wanted.values()}
     parts = {"changed": differing & stored & there, "added": there - stored, "gone": stored - there}
-    return ", ".join(
-        f"{counted(len(names), 'document')} {word} ({some(sorted(names))})"
-        for word, names in parts.items()
-        if names
+    return (
+        ", ".join(
+            f"{counted(len(names), 'document')} {word} ({some(sorted(names))})"
+            for word, names in parts.items()
+            if names
+        )
+        or "though no passage differs, so its state was changed"
     )
 
 
@@ -270,9 +282,8 @@ def _distance(stored: Vectors | None, expected: Vectors) -> float:
 
 
 def _differing_fields(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    return ", ".join(
-        sorted(name for name in stored.keys() | wanted.keys() if stored.get(name) != wanted.get(name))
-    )
+    equal = {name for name in stored.keys() & wanted.keys() if stored[name] == wanted[name]}
+    return ", ".join(sorted((stored.keys() | wanted.keys()) - equal))
 
 
 def _listed(what: str, names: Sequence[str]) -> list[str]:

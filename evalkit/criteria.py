@@ -53,7 +53,8 @@ class Criteria(BaseModel):
     min
         Figure (``complete@3``) -> lowest mean allowed.
     min_cases
-        Cases that have to count, at least, in every figure that is looked at; without figures, those scored at `k`.
+        Cases that have to count, at least, in every mean that is looked at; without means, those scored at `k`.
+        Unsupported questions are counted apart.
     max_false_acceptance
         Highest share of unsupported questions that the run accepts by its own threshold (without a threshold:
         whatever returns a passage), at `k`.

@@ -317,7 +317,7 @@ class EmbeddedStore:
     def finish(self, collection: str) -> None:
         """Flush; build the approximate index if the collection was created with one.
 
-        Without it every search is exact: 14 ms a question for 100,000 passages of 768 numbers on two cores, where
+        Without it every search is exact: 6 ms a question for 100,000 passages of 768 numbers on two cores, where
         building the index takes many minutes, during which the engine holds the interpreter.
         """
         engine = self._engine(collection)

@@ -21,6 +21,7 @@ from evalkit.files import whole_folder, write_whole
 from evalkit.runs import TABLES, Run
 
 _RESERVED = re.compile(r"[\s#%]")
+_IDS = ("case_id", "document_id", "chunk_id")
 _COLUMNS = ["case_id", "rank", "document_id", "chunk_id", "score"]
 
 
@@ -224,18 +225,49 @@ def _parquet_with_chunks(path: Path) -> pd.DataFrame | None:
         if not {"case_id", "document_id", "chunk_id"} <= set(names) or not {"score", "rank"} & set(names):
             return None
         wanted = [name for name in (*_COLUMNS, "k") if name in names]
-        rows: pd.DataFrame = pq.read_table(path, columns=wanted).to_pandas()
+        table = pq.read_table(path, columns=wanted)
     except (OSError, pa.ArrowException):
         return None
+    if faults := _column_faults(table):
+        refuse(f"rankings in {path}", faults)
+    # Without metadata: an index of pandas would take its column away.
+    rows: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    numbers = {"score": "float64", "rank": "float64"}
+    rows = rows.astype(
+        {name: kind for name, kind in numbers.items() if name in rows} | dict.fromkeys(_IDS, "str")
+    )
     if "k" in rows:
-        rows = rows[rows["k"] == rows["k"].max()]
-    ids = ["case_id", "document_id", "chunk_id"]
-    if rows[ids].isna().any(axis=None):
-        raise InputError(f"{path}: a row has no case_id, document_id or chunk_id; every row needs all three")
-    rows = rows.astype(dict.fromkeys(ids, "str"))
+        rows = _largest_k(path, rows)
     # Ours are ordered by rank already: equal scores keep it, whatever the order of rows.
     rows = rows.sort_values(["case_id", "rank"]) if "rank" in rows else rows
-    return rows if "score" in rows else rows.assign(score=-rows["rank"].astype("float64"))
+    return rows if "score" in rows else rows.assign(score=-rows["rank"])
+
+
+def _column_faults(table: pa.Table) -> list[str]:
+    """List the columns that hold something else than rankings do."""
+    faults = [] if len(table) else ["no rows; a ranking has at least one"]
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        whole, number = pa.types.is_integer(column.type), pa.types.is_floating(column.type)
+        if name == "k" and not whole:
+            faults.append(f"column k: wanted whole numbers, found {column.type}")
+        if name in ("score", "rank") and not (whole or number or pa.types.is_decimal(column.type)):
+            faults.append(f"column {name}: wanted numbers, found {column.type}")
+        if name != "score" and column.null_count:
+            faults.append(
+                f"column {name}: {column.null_count} of {len(table)} rows have none; every row needs it"
+            )
+    return faults
+
+
+def _largest_k(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the rankings of the largest K; every question must have one."""
+    largest: pd.DataFrame = rows[rows["k"] == rows["k"].max()]
+    if lost := sorted({*rows["case_id"]} - {*largest["case_id"]}):
+        refuse(
+            f"rankings in {path}",
+            [f"case {name!r}: has rankings, but none at the largest k = {rows['k'].max()}" for name in lost],
+        )
+    return largest
 
 
 def _faults(rows: pd.DataFrame) -> list[str]:

@@ -21,6 +21,7 @@ from evalkit.contents import (
     point_id,
     same_source,
     spread,
+    unowned,
     verify_collection,
 )
 from evalkit.dataset import Dataset
@@ -241,18 +242,20 @@ def open_for_evaluation(
         )
     state = store.read_state(name)
     if state is None:
-        raise foreign(name, ["it carries no state, so something else made it"], settings)
+        raise unowned(name)
     points = by_point_id(chunks)
     wanted = expected_state(dataset, settings.chunking or dataset.chunking, chunks, embedder)
-    if reasons := differences(state.fingerprint, wanted.fingerprint):
-        if list(reasons) == ["corpus"] and same_source(state, wanted):
-            raise outdated(store, name, points, settings)
-        raise foreign(name, reasons.values(), settings)
-    if state.state == "building":
+    reasons = differences(state.fingerprint, wanted.fingerprint)
+    edited = list(reasons) == ["corpus"] and same_source(state, wanted)
+    if state.state == "building" and (edited or not reasons):
         raise InputError(
             f"collection {name!r} is incomplete: its indexing was interrupted or is still running; "
             f"index the data set {dataset.name} again, which goes on where it stopped"
         )
+    if edited:
+        raise outdated(store, name, points, settings)
+    if reasons:
+        raise foreign(name, reasons.values(), settings)
     expected, tolerance = _sample(chunks, embedder, cache, settings.verify_sample, embed=True)
     verification = verify_collection(store, name, points, expected, tolerance)
     _refuse_changed(name, store, verification, settings)

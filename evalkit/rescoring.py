@@ -105,18 +105,37 @@ def score_run_again(run: Run, dataset: str | None = None, retention: Retention =
     record = run.record
     name = dataset or record.parameters["dataset"]
     subject = load_labelled(name, record.chunking)
+    _refuse_other_questions(run, subject)
+    checks, notice = record.checks, f"rankings taken from run {run.run_id}; nothing was retrieved anew"
+    if dataset_record(subject.dataset).corpus_sha256 != record.dataset.corpus_sha256:
+        checks = checks.model_copy(update={"verification": {}})
+        notice += (
+            "; the documents are others than were searched then: texts are those of now, scores those of then"
+        )
     source = _Source(
         run.rankings,
         run.deep,
         record.model,
         record.store,
         record.search,
-        record.checks,
-        f"rankings taken from run {run.run_id}; nothing was retrieved anew",
+        checks,
+        notice,
     )
     return _evaluation(
         subject, source, retention, started, {**record.parameters, "rankings": run.run_id, "dataset": name}
     )
+
+
+def _refuse_other_questions(run: Run, subject: Labelled) -> None:
+    """Refuse rankings of a question that is asked in other words now."""
+    asked = dict(zip(run.questions["case_id"], run.questions["question"], strict=True))
+    now = {one.id: one.question for one in subject.dataset.questions}
+    other = sorted(name for name, question in now.items() if asked.get(name, question) != question)
+    if other:
+        raise InputError(
+            f"run {run.run_id}: {counted(len(other), 'question')} asked in other words than in data set "
+            f"{subject.dataset.name} now: {some(other, 10)}; its rankings answer another question: evaluate anew"
+        )
 
 
 def score_rankings_file(
@@ -154,6 +173,12 @@ def score_rankings_file(
     subject = load_labelled(dataset, chunking)
     rankings = rankings_from_file(path, only_chunks(subject.chunks))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    longest = int(rankings["rank"].max()) if len(rankings) else 0
+    short = (
+        f"; no ranking is longer than {longest}: figures beyond are those at {longest}"
+        if longest < ks[-1]
+        else ""
+    )
     source = _Source(
         pd.concat([rankings[rankings["rank"] <= k].assign(k=k) for k in ks], ignore_index=True),
         rankings,
@@ -166,11 +191,11 @@ def score_rankings_file(
             threshold=None,
             exact=False,
             hnsw_ef=None,
-            depth=int(rankings["rank"].max()) if len(rankings) else 0,
+            depth=longest,
             filter=dict(search_filter(subject)),
         ),
         Checks(ties=ties_at_cutoff(rankings, ks, None)),
-        f"rankings read from {path.name}; which model and engine made them is not known here",
+        f"rankings read from {path.name}; which model and engine made them is not known here" + short,
     )
     parameters: dict[str, object] = {
         "rankings": path.name,

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Literal
 
 from evalkit.chunking import Chunk
-from evalkit.contents import INDEXED_FIELDS, differences, foreign, outdated, payload_of, same_source
+from evalkit.contents import INDEXED_FIELDS, differences, foreign, outdated, payload_of, same_source, unowned
 from evalkit.embedders import embed_cached
 from evalkit.embedding import Embedder, document_prompt
 from evalkit.errors import InputError
 from evalkit.points import CollectionState, Point, Store
-from evalkit.settings import IndexSettings
+from evalkit.settings import IndexSettings, ServerSettings
 from evalkit.vectors import VectorCache
 
 Outcome = Literal["created", "resumed", "unchanged"]
@@ -82,7 +82,7 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
     outcome
         ``unchanged`` when a complete collection of the same fingerprint is there.
     ignored
-        A sentence for each layout setting that the engine does not have.
+        A sentence for each layout setting that the engine does not have, or for all on a collection that was there.
 
     Raises
     ------
@@ -96,9 +96,9 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
         outcome: Outcome = "created"
         missing = list(job.wanted)
     elif _is_complete(job):
-        return "unchanged", ()
+        return "unchanged", _unused_layout(job.settings)
     else:
-        outcome, ignored = "resumed", ()
+        outcome, ignored = "resumed", _unused_layout(job.settings)
         job.store.write_state(job.collection, job.state)
         missing = _missing(job)
     with job.stage("write"):
@@ -109,11 +109,27 @@ def write(job: Writing) -> tuple[Outcome, tuple[str, ...]]:
     return outcome, ignored
 
 
+def _unused_layout(settings: IndexSettings) -> tuple[str, ...]:
+    """Say which layout settings had nothing to lay out, as the collection was there."""
+    fields = ServerSettings.model_fields
+    given = [
+        name for name in fields if name != "parallel" and getattr(settings, name) != fields[name].default
+    ]
+    if not given:
+        return ()
+    return (
+        f"{', '.join(given)}: a layout is given to a new collection only, and this one was there; if it has another, "
+        "recreate applies yours",
+    )
+
+
 def _create(job: Writing) -> tuple[str, ...] | None:
     """Create the collection; None when there is one and it is not to be replaced."""
     exists = job.store.exists(job.collection)
     if exists and not job.settings.recreate:
         return None
+    if exists:
+        _refuse_unowned(job)
     # The first batch shows that the embedder works before anything is dropped, and how long its vectors are.
     dimension = _points(job, list(islice(job.wanted, job.settings.embed_batch)))[0].vector.size
     if exists:
@@ -124,6 +140,15 @@ def _create(job: Writing) -> tuple[str, ...] | None:
         if job.settings.recreate or not job.store.exists(job.collection):
             raise
         return None  # another process was faster; what it made is looked at like any that is there
+
+
+def _refuse_unowned(job: Writing) -> None:
+    try:
+        state = job.store.read_state(job.collection)
+    except InputError:
+        return  # a damaged state is ours, and what recreate is for
+    if state is None:
+        raise unowned(job.collection)
 
 
 def _is_complete(job: Writing) -> bool:
@@ -139,7 +164,7 @@ def _is_complete(job: Writing) -> bool:
 def _own_state(job: Writing) -> CollectionState:
     state = job.store.read_state(job.collection)
     if state is None:
-        raise foreign(job.collection, ["it carries no state, so something else made it"], job.settings)
+        raise unowned(job.collection)
     reasons = differences(state.fingerprint, job.state.fingerprint)
     same = same_source(state, job.state)
     if state.state == "building" and same:

@@ -267,6 +267,50 @@ def test_a_ranking_in_parquet_with_chunk_ids(tmp_path):
     assert rankings_from_file(tmp_path / "other.parquet")["chunk_id"].tolist() == ["p0"]
 
 
+ROWS = {
+    "case_id": ["p", "q"],
+    "k": [3, 3],
+    "rank": [1, 1],
+    "document_id": ["d", "d"],
+    "chunk_id": ["p0", "p1"],
+    "score": [0.5, 0.4],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"score": ["9.5", "11.5"]}, "column score: wanted numbers, found (large_)?string"),
+        ({"score": [True, False]}, "column score: wanted numbers, found bool"),
+        ({"score": [None, None], "rank": ["first", "first"]}, "(?s)column rank: .*column score: "),
+        ({"rank": [1, None]}, "column rank: 1 of 2 rows have none"),
+        ({"chunk_id": ["p0", None]}, "column chunk_id: 1 of 2 rows have none"),
+        ({"k": ["3", "10"]}, "column k: wanted whole numbers"),
+        ({"k": pd.array([3, None], dtype="Int64")}, "column k: 1 of 2 rows have none"),
+        ({"k": [3, 5]}, "case 'p': has rankings, but none at the largest k = 5"),
+        ({"score": [0.5, float("nan")]}, "'q': a score is not a number"),
+    ],
+)
+def test_parquet_columns_that_are_no_rankings_are_refused(tmp_path, change, wanted):
+    pd.DataFrame(ROWS | change).to_parquet(tmp_path / "run.parquet")
+    with pytest.raises(InputError, match=wanted):
+        rankings_from_file(tmp_path / "run.parquet")
+
+
+def test_a_parquet_file_without_rows_is_refused(tmp_path):
+    pd.DataFrame(ROWS).iloc[:0].to_parquet(tmp_path / "run.parquet")
+    with pytest.raises(InputError, match="no rows"):
+        rankings_from_file(tmp_path / "run.parquet")
+
+
+@pytest.mark.parametrize("index", ["case_id", "score", "k", ["case_id", "rank"]])
+def test_an_index_of_pandas_is_a_column_like_the_others(tmp_path, index):
+    pd.DataFrame(ROWS).set_index(index).to_parquet(tmp_path / "run.parquet")
+    table = rankings_from_file(tmp_path / "run.parquet")
+    assert table[["case_id", "chunk_id", "score"]].to_numpy().tolist() == [["p", "p0", 0.5], ["q", "p1", 0.4]]
+    assert table["score"].dtype == "float64"
+
+
 def test_only_documents_of_one_chunk_can_stand_for_it():
     keys = [("a", "p0"), ("b", "p0"), ("b", "p1")]
     chunks = [Chunk(ChunkKey(document, "v", chunk), "t", "d", "s", "text") for document, chunk in keys]

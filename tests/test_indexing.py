@@ -336,9 +336,31 @@ def test_a_collection_that_something_else_made_is_left_alone(engine, dataset, em
             opened(dataset, embedder)
     with pytest.raises(InputError, match="something else"):
         index(settings(dataset))
+    if engine is not None:
+        with pytest.raises(InputError, match="left alone, with recreate too"):
+            index(settings(dataset, recreate=True))
     assert list(stored().values()) == [{"their": "own"}]
     assert embedder.embedded == []
-    assert index(settings(dataset, recreate=True)).counts["sent"] == 15
+    if engine is None:  # another of ours, which recreate is for
+        assert index(settings(dataset, recreate=True)).counts["sent"] == 15
+
+
+@pytest.mark.thorough
+def test_a_layout_for_a_collection_that_is_there_is_said_to_be_unused(engine, dataset, embedder):
+    made = index(settings(dataset))
+    again = index(settings(dataset, quantized=True, shards=2, parallel=2))
+    assert not any("a layout is given" in notice for notice in made.notices)
+    assert [notice for notice in again.notices if notice.startswith("shards, quantized: a layout is given")]
+
+
+@pytest.mark.thorough
+def test_an_interrupted_one_is_incomplete_for_an_evaluation_also_after_an_edit(engine, dataset, embedder):
+    with pytest.raises(KeyboardInterrupt):
+        index(settings(dataset), interrupt_after(2))
+    file = next((dataset / "documents").glob("*.md"))
+    file.write_text(file.read_text() + "\n\n## More\n\nAnother paragraph.\n")
+    with pytest.raises(InputError, match=r"is incomplete.*goes on where it stopped"):
+        opened(dataset, embedder)
 
 
 def tamper_missing(store, ids):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from evalkit import paths
 from evalkit.cli import app
 from evalkit.comparison import compare
-from evalkit.rescoring import score_run_again
+from evalkit.dataset import load_dataset
+from evalkit.errors import InputError
+from evalkit.rescoring import score_rankings_file, score_run_again
 from evalkit.runs import TABLES, load_run, write_run
 from tests.reported import figures_of
 
@@ -65,6 +69,47 @@ def test_a_run_scored_again_from_its_rankings_has_equal_figures(example_runs, da
     assert again.record.dataset == run.record.dataset
     assert any(run.run_id in notice for notice in again.record.notices)
     assert set(compare(run, again).cases["verdict"]) == {"same"}
+
+
+@pytest.fixture
+def edited(example_runs, tmp_path):
+    """A run and a copy of its data set to edit."""
+    folder = tmp_path / "worker-runbooks"
+    shutil.copytree(paths.dataset_folder("worker-runbooks"), folder)
+    return load_run(example_runs["worker-runbooks"]), folder
+
+
+def test_a_question_in_other_words_is_not_scored_by_old_rankings(edited):
+    run, folder = edited
+    cases = folder / "cases.yaml"
+    question = load_dataset(folder).cases[0].question
+    text = cases.read_text(encoding="utf-8")
+    assert text.count(question) == 1
+    cases.write_text(text.replace(question, f"{question.rstrip('?')} then?"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"1 question asked in other words.*evaluate anew"):
+        score_run_again(run, str(folder))
+
+
+def test_a_document_that_was_edited_is_said_and_nothing_is_called_verified(edited):
+    run, folder = edited
+    note = next(
+        path for path in (folder / "documents").glob("*.md") if "document_type: note" in path.read_text()
+    )
+    note.write_text(note.read_text(encoding="utf-8") + "\nOne more sentence.\n", encoding="utf-8")
+    record = score_run_again(run, str(folder)).record
+    assert any("the documents are others than were searched then" in notice for notice in record.notices)
+    assert run.record.checks.verification
+    assert record.checks.verification == {}
+
+
+def test_figures_beyond_the_longest_ranking_are_said(example_runs, tmp_path):
+    run = load_run(example_runs["worker-runbooks"])
+    file = tmp_path / "three.parquet"
+    run.rankings[run.rankings["k"] == 3].to_parquet(file)
+    notices = score_rankings_file(file, "worker-runbooks", (1, 3, 5)).record.notices
+    assert any("no ranking is longer than 3: figures beyond are those at 3" in notice for notice in notices)
+    notices = score_rankings_file(file, "worker-runbooks", (1, 3)).record.notices
+    assert not any("no ranking is longer" in notice for notice in notices)
 
 
 def test_the_command_scores_a_run_again_without_any_collection(example_runs, tmp_path, monkeypatch):

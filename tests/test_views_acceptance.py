@@ -71,7 +71,8 @@ def test_the_tables_hold_what_the_measures_say(platform):
     assert "held-out: 45 answerable and 21 unsupported questions" in choice
     rates = text_of(view.rates(exploration))
     assert (
-        "no threshold, development anything returned 21 of 21 (100.0%, 95 % bounds 83.9% to 100.0%)" in rates
+        "no further threshold, development anything returned 21 of 21 (100.0%, 95 % bounds 83.9% to 100.0%)"
+        in rates
     )
     rows = BeautifulSoup(view.whole_sweep(exploration).data, "html.parser").find_all("tr")
     assert len(rows) == len(exploration.sweep) + 1

@@ -1,5 +1,7 @@
 """HTML about chunkings, contexts and judging: what must be said, and texts of data escaped."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -103,3 +105,10 @@ def test_names_from_data_are_escaped():
     assert "1 unjudged passages" in text
     assert "evalkit labels pool small" in text
     assert SCRIPT not in text
+
+
+@pytest.mark.parametrize("retention", ["snippet", "hash", "none"])
+def test_texts_that_were_not_kept_whole_assemble_no_context(run, cases, retention):
+    less = replace(run, record=run.record.model_copy(update={"retention": retention}))
+    with pytest.raises(InputError, match=f"retention '{retention}'.*retention 'full'"):
+        follow(less, cases, k=3)

@@ -62,7 +62,7 @@ def rates(exploration: Exploration) -> HTML:
     """Show counts, rates, bounds and evidence without a threshold and with the chosen one."""
     on = exploration.choice.chosen_on
     without = rates_at(exploration.questions, exploration.evidence, None)
-    lines = [(f"no threshold, {on}", without), (f"chosen threshold, {on}", exploration.chosen_at)]
+    lines = [(f"no further threshold, {on}", without), (f"chosen threshold, {on}", exploration.chosen_at)]
     if exploration.held_out is not None:
         lines.append(("chosen threshold, held-out", exploration.held_out))
     frame = pd.DataFrame([_rates_row(name, found) for name, found in lines])

@@ -62,6 +62,11 @@ def follow(
         raise InputError(
             f"context_k: found {used}, but the run looked {search.depth} deep; evaluate with a larger depth"
         )
+    if run.record.retention != "full":
+        raise InputError(
+            f"run {run.run_id} was stored with retention {run.record.retention!r}, so its texts are not whole; "
+            "evaluate with retention 'full' to follow evidence into contexts"
+        )
     options = Options(budget_words=budget, deduplicate=similarity, merge_overlap=merge)
     if counter is not None:
         options["count"] = load_function(counter)
