@@ -191,8 +191,9 @@ def rankings_from_file(path: Path, chunk_of: Mapping[str, str] | None = None) ->
     Raises
     ------
     InputError
-        A file that cannot be read, a score that is no number, a passage twice in one ranking, or a document
-        without chunk that is not one chunk; the text names each.
+        A file that cannot be read or has no rows, a column of another kind or with gaps, a question without a ranking
+        at the largest K, a score that is no number, a passage twice in one ranking, or a document without chunk that
+        is not one chunk; the text names each.
     """
     table = _parquet_with_chunks(path)
     if table is None:

@@ -99,7 +99,8 @@ def score_run_again(run: Run, dataset: str | None = None, retention: Retention =
     Raises
     ------
     InputError
-        Faulty data set or labels, or rankings with chunks or questions that the data set has no more.
+        Faulty data set or labels, rankings with chunks or questions that the data set has no more, or a question that
+        is asked in other words now.
     """
     started = datetime.now(UTC)
     record = run.record
